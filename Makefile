@@ -1,0 +1,35 @@
+# The first two targets are the README's two commands; each sets up what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: run test check types tests bench clean
+
+run: $(READY)  ## train, compare, ask and keep a model of the bundled UMLS graph
+	$(BIN)/dura demo
+
+test: check tests  ## lint, types, import floors and all tests
+
+check: $(READY)  ## ruff, mypy --strict, import-linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+tests: $(READY)
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+bench: $(READY)  ## the speed of a training step beside its three bare matrix products
+	$(BIN)/python benchmarks/blocks.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# The constraints file pins torch to a build that is small where a CPU build is offered.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("dura needs Python 3.11 or newer; set PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $(READY)

@@ -1,0 +1,58 @@
+"""dura: knowledge graph completion with the duality-induced regularizer.
+
+>>> import dura
+>>> graph = dura.load("umls")
+>>> model = dura.fit(graph, model="complex", rank=100, regularizer="dura")  # doctest: +SKIP
+>>> model.evaluate()  # doctest: +SKIP
+>>> model.predict(head="steroid", relation="affects", k=3)  # doctest: +SKIP
+
+The names below are the public face; importing `dura` imports neither torch nor polars.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from dura.types import BadInput, DuraError
+
+if TYPE_CHECKING:
+    from dura.config import Experiment
+    from dura.data.graph import Graph
+    from dura.experiments.api import fit, from_facts, load, open, read  # noqa: A004
+    from dura.experiments.trained import Trained
+
+__version__ = "0.1.0"
+__all__ = [
+    "BadInput",
+    "DuraError",
+    "Experiment",
+    "Graph",
+    "Trained",
+    "fit",
+    "from_facts",
+    "load",
+    "open",
+    "read",
+]
+
+_HOMES = {
+    "Experiment": "dura.config",
+    "Graph": "dura.data.graph",
+    "Trained": "dura.experiments.trained",
+    "fit": "dura.experiments.api",
+    "from_facts": "dura.experiments.api",
+    "load": "dura.experiments.api",
+    "open": "dura.experiments.api",
+    "read": "dura.experiments.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'dura' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

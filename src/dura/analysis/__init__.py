@@ -1,0 +1,1 @@
+"""Analysis: studies of trained models (sparsity, projection, theory). Nothing is here yet."""

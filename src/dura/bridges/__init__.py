@@ -1,0 +1,1 @@
+"""Bridges: ways into and out of other ecosystems. Nothing is here yet."""

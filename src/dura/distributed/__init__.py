@@ -1,0 +1,1 @@
+"""Distributed: the seam for several processes (a world of ranks, entity rows per rank). Nothing is here yet; size 1 needs nothing."""

@@ -1,0 +1,1 @@
+"""Web: the service and its page. Nothing is here yet."""
