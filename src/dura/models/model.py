@@ -1,0 +1,131 @@
+"""Model: a fact is scored as `compare(query(head, relation), tails)`. Everything else derives from that."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from dura.models.families import Family, Relations
+from dura.models.rows import rows
+from dura.types import Factors, Sizes
+
+
+class Model(nn.Module, ABC):
+    """What training, ranking and prediction may ask of a model. Ids are 1-d integer tensors, one row each.
+
+    Relations r + |R| are the reciprocals: (t, r + |R|, ?) asks for the head of (?, r, t).
+    """
+
+    sizes: Sizes
+    rank: int
+
+    @property
+    @abstractmethod
+    def tail_table(self) -> nn.Parameter:
+        """The table of all tails [|E|, w], whose gradient the objective adds to in place."""
+
+    @abstractmethod
+    def heads(self, entities: Tensor | None = None) -> Tensor:
+        """The rows of these entities as heads, all where none are named."""
+
+    @abstractmethod
+    def tails(self, entities: Tensor | None = None) -> Tensor:
+        """The rows of these entities as tails, all where none are named."""
+
+    @abstractmethod
+    def query(self, head: Tensor, relation: Tensor) -> Tensor:
+        """Asks (head, relation, ?): [b, w]."""
+
+    @abstractmethod
+    def reverse(self, tail: Tensor, relation: Tensor) -> Tensor:
+        """Asks (?, relation, tail) of the same parameters, without the reciprocal relation: [b, w]."""
+
+    @abstractmethod
+    def factors(self, head: Tensor, relation: Tensor, question: Tensor, answers: Tensor) -> Factors:
+        """The query and all that a regularizer may look at, for questions (head, relation) and the facts
+        (question[i], answers[i])."""
+
+    def compare(self, query: Tensor, targets: Tensor, out: Tensor | None = None) -> Tensor:
+        """The scores of queries [m, w] against targets [n, w]: [m, n]."""
+        return torch.mm(query, targets.mT, out=out)
+
+    def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
+        """The score of each fact [b]."""
+        return (self.query(head, relation) * self.tails(tail)).sum(1)
+
+
+class SemanticMatching(Model):
+    """Scores are inner products. Families say how R acts; `relation` says what R is (times will differ only there).
+
+    A concrete model sets `family` and `shared` (one table for heads and tails) and how its tables start.
+    """
+
+    family: Family
+    shared: bool = True
+
+    def __init__(self, sizes: Sizes, rank: int, init_scale: float) -> None:
+        super().__init__()
+        self.sizes, self.rank = sizes, rank
+        width = self.family.width(rank)
+        self.entity = nn.Parameter(torch.empty(sizes.entities, width))
+        if not self.shared:
+            self.answer = nn.Parameter(torch.empty(sizes.entities, width))
+        self.relations = nn.Parameter(torch.empty(2 * sizes.relations, *self.family.shape(rank)))
+        self.reset(init_scale)
+
+    def reset(self, scale: float) -> None:
+        """Draw every table from N(0, 1) · scale, or where that is 0 by Xavier's rule, one row a line."""
+        for table in self.parameters():
+            if scale:
+                nn.init.normal_(table, std=scale)
+            else:
+                nn.init.xavier_uniform_(table.data.flatten(1))
+
+    @property
+    def tail_table(self) -> nn.Parameter:
+        """The table of all tails; the heads' own where the model shares one."""
+        return self.entity if self.shared else self.answer
+
+    def heads(self, entities: Tensor | None = None) -> Tensor:
+        """The rows of these entities as heads."""
+        return self.entity if entities is None else rows(self.entity, entities)
+
+    def tails(self, entities: Tensor | None = None) -> Tensor:
+        """The rows of these entities as tails."""
+        return self.tail_table if entities is None else rows(self.tail_table, entities)
+
+    def relation(self, relation: Tensor) -> Relations:
+        """The distinct relations among these and which one each item uses."""
+        distinct, index = torch.unique(relation, return_inverse=True)
+        return Relations(rows(self.relations, distinct), index)
+
+    def query(self, head: Tensor, relation: Tensor) -> Tensor:
+        """h·R̄."""
+        return self.family.apply(self.heads(head), self.relation(relation))
+
+    def reverse(self, tail: Tensor, relation: Tensor) -> Tensor:
+        """t·Rᵀ."""
+        return self.family.adjoint(self.tails(tail), self.relation(relation))
+
+    def factors(self, head: Tensor, relation: Tensor, question: Tensor, answers: Tensor) -> Factors:
+        """The factors of a batch; rows that the regularizer never reads are never computed."""
+        relations, h = self.relation(relation), self.heads(head)
+        counts = torch.bincount(question, minlength=len(head)).to(h.dtype)
+
+        def relation_and_counts() -> tuple[Tensor, Tensor]:
+            facts = torch.bincount(relations.index[question], minlength=len(relations.rows))
+            return relations.rows, facts.to(h.dtype)
+
+        factors = Factors(
+            head=h,
+            query=self.family.apply(h, relations),
+            counts=counts,
+            question=question,
+            complex=self.family.complex,
+            read_tail=lambda: self.tails(answers),
+            read_reverse=lambda: self.family.adjoint(factors.tail, relations.at(question)),
+            read_relation=relation_and_counts,
+        )
+        return factors

@@ -1,0 +1,247 @@
+"""Registry: plain tables name -> class, joined by entry points of other packages; a clash is an error.
+
+The constructor is the schema: a parameter whose type can be written in TOML (bool, int, float, str, Literal,
+unions and lists of them) is a setting, the others are handed over by the program.
+"""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, Union, cast
+
+from dura.types import BadInput, DuraError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+T = TypeVar("T")
+Scalar = bool | int | float | str
+Value = Scalar | tuple[Scalar, ...]
+
+_WORDS = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    types.NoneType: "nothing",
+}
+_MISFIT = object()
+
+
+class Option(NamedTuple):
+    """One setting of a class: its annotated type and its default (`inspect.Parameter.empty` for none)."""
+
+    type: Any
+    default: Any
+
+    @property
+    def required(self) -> bool:
+        """True where the constructor has no default."""
+        return self.default is inspect.Parameter.empty
+
+
+class Registry(Generic[T]):
+    """A table of classes by name, of one `kind`; packages add rows by entry points of `entry_point_group`.
+
+    >>> class Dura:
+    ...     def __init__(self, weight: float = 0.05) -> None:
+    ...         self.weight = weight
+    >>> table = Registry("regularizer", "dura.regularizers", {"dura": Dura})
+    >>> table.build("dura", {"weight": 1}).weight
+    1.0
+    """
+
+    def __init__(self, kind: str, entry_point_group: str, members: dict[str, type[T]]) -> None:
+        self.kind = kind
+        self.entry_point_group = entry_point_group
+        self._members = dict(members)
+        self._points: dict[str, EntryPoint] | None = None
+
+    def names(self) -> list[str]:
+        """All names: our own in the table's order, then those of other packages (not yet imported)."""
+        return list(dict.fromkeys([*self._members, *self._joined()]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._members or name in self._joined()
+
+    def items(self) -> list[tuple[str, type[T]]]:
+        """All rows (name, class)."""
+        return [(name, self.get(name)) for name in self.names()]
+
+    def get(self, name: str) -> type[T]:
+        """The class called `name`; an unknown name is an error that tells the known ones."""
+        if name not in self._members:
+            point = self._joined().get(name)
+            if point is None:
+                known = self.names()
+                hint = did_you_mean(name, known)
+                raise BadInput(f"the {self.kind} {name!r} is not known; known are {', '.join(known)}{hint}")
+            self._members[name] = self._load(point)
+        return self._members[name]
+
+    def options(self, name: str) -> dict[str, Option]:
+        """The settings of the class called `name`, in the constructor's order."""
+        cls = self.get(name)
+        init = cast(Callable[..., None], inspect.getattr_static(cls, "__init__"))
+        hints = typing.get_type_hints(init)
+        return {
+            key: Option(hints[key], parameter.default)
+            for key, parameter in inspect.signature(init).parameters.items()
+            if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+            and key in hints
+            and _is_plain(hints[key])
+        }
+
+    def build(self, name: str, options: Mapping[str, Value | None], *args: object) -> T:
+        """Call the class with what the program hands over (`args`) and the user's checked `options`."""
+        make = cast(Callable[..., T], self.get(name))
+        handed = list(inspect.signature(make).parameters)[: len(args)]
+        known = {key: option for key, option in self.options(name).items() if key not in handed}
+        for key in options:
+            if key not in known:
+                has = f"it has {', '.join(known)}" if known else "it has none"
+                raise BadInput(f"{self.kind}.{key} is not a setting of {name!r}; {has}{did_you_mean(key, known)}")
+        for key, option in known.items():
+            if option.required and key not in options:
+                raise BadInput(f"the {self.kind} {name!r} needs the setting {self.kind}.{key}, {describe(option.type)}")
+        checked = {key: check_value(value, known[key].type, f"{self.kind}.{key}") for key, value in options.items()}
+        return make(*args, **checked)
+
+    def _joined(self) -> dict[str, EntryPoint]:
+        """The rows of other packages, looked up once and only when needed: reading metadata takes time."""
+        if self._points is None:
+            from importlib.metadata import entry_points
+
+            points: dict[str, EntryPoint] = {}
+            for point in entry_points(group=self.entry_point_group):
+                rival = points.get(point.name)
+                if point.name in self._members or (rival is not None and rival.value != point.value):
+                    first = _origin(rival) if rival is not None else "dura itself"
+                    raise DuraError(
+                        f"the {self.kind} {point.name!r} is offered twice, by {first} and by"
+                        f" {_origin(point)}; uninstall one of the two or rename its entry point"
+                    )
+                points[point.name] = point
+            self._points = points
+        return self._points
+
+    def _load(self, point: EntryPoint) -> type[T]:
+        offer = f"the {self.kind} {point.name!r} of {_origin(point)}"
+        try:
+            loaded = point.load()
+        except Exception as error:
+            raise DuraError(f"{offer} cannot be imported: {type(error).__name__}: {error}") from error
+        if not isinstance(loaded, type):
+            raise DuraError(f"{offer} is not a class; its entry point {point.value!r} must name one")
+        return cast(type[T], loaded)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of an error sentence, "; did you mean 'x'?", or nothing when no known name is near.
+
+    >>> did_you_mean("Complx", ["complex", "cp"])
+    "; did you mean 'complex'?"
+    """
+    spelled = {option.casefold(): option for option in known}
+    near = difflib.get_close_matches(name.casefold(), spelled, n=1, cutoff=0.6)
+    return f"; did you mean {spelled[near[0]]!r}?" if near else ""
+
+
+def check_value(value: object, expected: Any, path: str) -> Any:
+    """The value as the annotation `expected` wants it (int where float is wanted is fine), or an error.
+
+    >>> check_value(1, float | None, "training.checkpoint_every")
+    1.0
+    """
+    fitted = _fit_any(value, expected)
+    if fitted is not _MISFIT:
+        return fitted
+    choices = [choice for kind in _alternatives(expected) for choice in _choices(kind)]
+    hint = did_you_mean(value, map(str, choices)) if isinstance(value, str) else ""
+    raise BadInput(f"{path} must be {describe(expected)}, not {_given(value)}{hint}")
+
+
+def describe(expected: Any) -> str:
+    """An annotation in words.
+
+    >>> describe(float | None), describe(Literal["auto", "yes", "no"])
+    ('a number or nothing', "'auto', 'yes' or 'no'")
+    """
+    words: list[str] = []
+    for kind in _alternatives(expected):
+        if choices := _choices(kind):
+            words += [repr(choice) for choice in choices]
+        elif typing.get_origin(kind) in (tuple, list):
+            words.append(f"a list ({describe(typing.get_args(kind)[0])})")
+        else:
+            words.append(_WORDS.get(kind, str(kind)))
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _origin(point: EntryPoint) -> str:
+    return f"the package {point.dist.name!r}" if point.dist is not None else f"{point.value!r}"
+
+
+def _alternatives(expected: Any) -> tuple[Any, ...]:
+    return typing.get_args(expected) if typing.get_origin(expected) in (Union, types.UnionType) else (expected,)
+
+
+def _choices(kind: Any) -> tuple[Any, ...]:
+    return typing.get_args(kind) if typing.get_origin(kind) is Literal else ()
+
+
+def _is_plain(expected: Any) -> bool:
+    """True where a value of this type can be written in TOML."""
+    return all(
+        kind in _WORDS
+        or bool(_choices(kind))
+        or (typing.get_origin(kind) in (tuple, list) and _is_plain(typing.get_args(kind)[0]))
+        for kind in _alternatives(expected)
+    )
+
+
+def _fit_any(value: object, expected: Any) -> object:
+    """The value as the first alternative of `expected` that it fits, or _MISFIT."""
+    fits = (_fit(value, kind) for kind in _alternatives(expected))
+    return next((fitted for fitted in fits if fitted is not _MISFIT), _MISFIT)
+
+
+def _fit(value: object, kind: Any) -> object:
+    """The value as `kind`, or _MISFIT. True is no number here, though Python counts it as an int."""
+    if choices := _choices(kind):
+        return value if any(type(value) is type(choice) and value == choice for choice in choices) else _MISFIT
+    if typing.get_origin(kind) in (tuple, list) and isinstance(value, list | tuple):
+        items = [_fit_any(item, typing.get_args(kind)[0]) for item in value]
+        return _MISFIT if any(item is _MISFIT for item in items) else cast(Any, typing.get_origin(kind))(items)
+    if isinstance(value, bool) or value is None:
+        return value if type(value) is kind else _MISFIT
+    if kind is float and isinstance(value, int | float):
+        # nan and inf are no settings: they only ever come from a mistake, and JSON cannot hold them.
+        return float(value) if abs(value) <= sys.float_info.max else _MISFIT
+    if kind is int and isinstance(value, int):
+        return value if -(2**63) <= value < 2**63 else _MISFIT
+    if kind is str and isinstance(value, str):
+        # File names that are not UTF-8 reach Python as lone surrogates, which no settings file can hold.
+        return _MISFIT if any("\ud800" <= letter <= "\udfff" for letter in value) else value
+    return _MISFIT
+
+
+def _given(value: object) -> str:
+    """A value in an error sentence, as it would stand in a settings file."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return f"the text {value!r}"
+    if isinstance(value, int | float):
+        return f"the {'whole ' if isinstance(value, int) else ''}number {value}"
+    if isinstance(value, list | tuple):
+        return f"the list {list(value)!r}"
+    return {dict: "a table", types.NoneType: "nothing"}.get(type(value), f"{value!r}")
