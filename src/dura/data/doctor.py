@@ -1,0 +1,272 @@
+"""Doctor: what is wrong with a graph, or worth knowing before one trusts results on it.
+
+`check` never changes anything. A finding is `ok`, a `notice` (know it), a `warning` (results may mislead) or
+an `error` (the graph cannot be used as it is). To add a check: a function Loaded -> Finding, and its name in
+CHECKS.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from dura.config import Experiment
+from dura.data.categories import CATEGORIES, relation_categories
+from dura.data.graph import Graph
+from dura.data.leaks import Leak, find_leaks
+from dura.data.loading import Loaded, Shares, common, load_with_notes
+from dura.data.table import ReadOptions
+from dura.types import SPLITS, IntArray
+
+Severity = Literal["ok", "notice", "warning", "error"]
+SEVERITIES: tuple[Severity, ...] = ("ok", "notice", "warning", "error")
+LISTED = 10
+"""How many names a finding lists."""
+SCORES = 256
+"""Questions scored at a time, at most."""
+MUCH = 0.05
+"""From this share of the test facts on a leak is a warning."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing found: a sentence, and the figures behind it."""
+
+    severity: Severity
+    topic: str
+    text: str
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the doctor found about a graph."""
+
+    name: str
+    entities: int
+    relations: int
+    facts: dict[str, int]
+    findings: list[Finding]
+
+    @property
+    def worst(self) -> Severity:
+        """The gravest severity among the findings."""
+        return max((finding.severity for finding in self.findings), key=SEVERITIES.index, default="ok")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {**asdict(self), "worst": self.worst}
+
+    def lines(self) -> list[str]:
+        """The report as plain text, the details indented."""
+        facts = ", ".join(f"{count:,} {part}" for part, count in self.facts.items())
+        lines = [f"{self.name}: {self.entities:,} entities, {self.relations:,} relations, facts: {facts}"]
+        for finding in self.findings:
+            lines.append(f"{finding.severity:<8}{finding.topic}: {finding.text}")
+            lines += [f"          {line}" for line in finding.details.get("lines", [])]
+        return lines
+
+
+def check(
+    source: Graph | str | Path,
+    options: ReadOptions | None = None,
+    shares: Shares | None = None,
+    *,
+    speed: float | None = None,
+) -> Report:
+    """Examine a graph, or what `load` takes; bad lines are reported, not raised.
+
+    `speed` is the number of floating point operations a second to reckon with (None: measured).
+    """
+    if isinstance(source, Graph):
+        loaded = Loaded(source)
+    else:
+        loaded = load_with_notes(source, replace(options or ReadOptions(), skip_bad=True), shares)
+    graph = loaded.graph
+    findings = [examine(loaded) for examine in CHECKS]
+    findings.append(_cost(graph, speed or measured_speed()))
+    counts: dict[str, int] = {part: len(graph.facts(part)) for part in SPLITS}
+    return Report(graph.name, len(graph.entities), len(graph.relations), counts, findings)
+
+
+def _lines(loaded: Loaded) -> Finding:
+    if not loaded.skipped:
+        return Finding("ok", "lines", "every line is a fact")
+    shown = [str(bad) for bad in loaded.bad[:LISTED]]
+    more = [f"and {loaded.skipped - len(shown):,} more"] if loaded.skipped > len(shown) else []
+    text = f"{_count(loaded.skipped, 'line')} bad, so reading stops unless bad lines are skipped"
+    return Finding("error", "lines", text, {"bad": loaded.skipped, "lines": [*shown, *more]})
+
+
+def _reading(loaded: Loaded) -> Finding:
+    if not loaded.reading:
+        return Finding("ok", "reading", "nothing to note")
+    return Finding("notice", "reading", "noted while reading", {"lines": loaded.reading})
+
+
+def _repeated(loaded: Loaded) -> Finding:
+    counts = {part: count for part, count in loaded.repeated.items() if count}
+    if not counts:
+        return Finding("ok", "repeated", "no fact stands twice in a split")
+    text = ", ".join(f"{_count(count, 'repeated fact')} in {part}" for part, count in counts.items())
+    return Finding("notice", "repeated", f"{text} (each counts once)", {"repeated": counts})
+
+
+def _overlap(loaded: Loaded) -> Finding:
+    graph = loaded.graph
+    couples = (("train", "valid"), ("train", "test"), ("valid", "test"))
+    counts = {f"{a} and {b}": len(common(getattr(graph, b), getattr(graph, a))) for a, b in couples}
+    counts = {couple: count for couple, count in counts.items() if count}
+    if not counts:
+        return Finding("ok", "overlap", "no fact is in two splits")
+    text = ", ".join(f"{_count(count, 'fact')} in both {couple}" for couple, count in counts.items())
+    return Finding("warning", "overlap", f"{text}: results look better than they are", {"facts": counts})
+
+
+def _evaluation(loaded: Loaded) -> Finding:
+    empty = [part for part in ("valid", "test") if not len(getattr(loaded.graph, part))]
+    if not empty:
+        return Finding("ok", "evaluation", "valid and test hold facts")
+    text = f"{' and '.join(empty)} hold no facts, so there is nothing to evaluate on"
+    return Finding("warning", "evaluation", text, {"empty": empty})
+
+
+def _unseen_entities(loaded: Loaded) -> Finding:
+    graph = loaded.graph
+    unseen = graph.unseen
+    if not len(unseen):
+        return Finding("ok", "entities", "train knows every entity")
+    touched = {part: _with_any(graph.facts(part), unseen) for part in SPLITS[1:]}
+    severity: Severity = "warning" if touched["test"] > MUCH * len(graph.test) else "notice"
+    entities, valid = _count(len(unseen), "entity", "entities"), _count(touched["valid"], "valid fact")
+    test = _count(touched["test"], "test fact")
+    text = f"{entities} only in valid or test; {valid} and {test} have one and can only be guessed"
+    shown = [graph.label(name) for name in graph.entities.names(unseen[:LISTED])]
+    return Finding(severity, "entities", text, {"unseen": len(unseen), "facts": touched, "lines": shown})
+
+
+def _with_any(facts: IntArray, entities: IntArray) -> int:
+    """How many facts have one of the entities."""
+    return int(np.isin(facts[:, [0, 2]], entities).any(axis=1).sum())
+
+
+def _unseen_relations(loaded: Loaded) -> Finding:
+    graph = loaded.graph
+    unseen = np.setdiff1d(np.arange(len(graph.relations)), graph.train[:, 1])
+    if not len(unseen):
+        return Finding("ok", "relations", "train knows every relation")
+    names = graph.relations.names(unseen[:LISTED])
+    text = f"{_count(len(unseen), 'relation')} only in valid or test, which cannot be learnt"
+    return Finding("warning", "relations", text, {"unseen": len(unseen), "lines": names})
+
+
+def _leaks(loaded: Loaded) -> Finding:
+    graph = loaded.graph
+    leaks = find_leaks(graph.train, graph.test)
+    if not leaks.found:
+        return Finding("ok", "leaks", "no relation nearly repeats or inverts another or itself")
+    share = leaks.answered / max(1, len(graph.test))
+    symmetric = sum(leak.symmetric for leak in leaks.found)
+    alone, couples = _count(symmetric, "symmetric relation"), _count(len(leaks.found) - symmetric, "pair")
+    answered = _count(leaks.answered, "test fact")
+    text = f"{alone}, {couples} of relations that repeat or invert; they give away {answered} ({share:.1%})"
+    shown = [_leak(graph, leak) for leak in leaks.found[:LISTED]]
+    more = [f"and {len(leaks.found) - LISTED:,} more"] if len(leaks.found) > LISTED else []
+    found = [
+        {**asdict(leak), "giver": graph.relations.name(leak.giver), "given": graph.relations.name(leak.given)}
+        for leak in leaks.found
+    ]
+    details = {"answered": leaks.answered, "share": share, "found": found, "lines": [*shown, *more]}
+    return Finding("warning" if share >= MUCH else "notice", "leaks", text, details)
+
+
+def _leak(graph: Graph, leak: Leak) -> str:
+    giver, given = graph.relations.name(leak.giver), graph.relations.name(leak.given)
+    how = "is symmetric in" if leak.symmetric else f"{'inverts' if leak.inverse else 'repeats'} {given} in"
+    facts, answered = _count(leak.facts, "fact"), _count(leak.answered, "test fact")
+    return f"{giver} {how} {leak.share:.0%} of its {facts}; gives away {answered}"
+
+
+def _loops(loaded: Loaded) -> Finding:
+    graph = loaded.graph
+    counts = {part: int((graph.facts(part)[:, 0] == graph.facts(part)[:, 2]).sum()) for part in SPLITS}
+    if not sum(counts.values()):
+        return Finding("ok", "self loops", "no fact has its head as tail")
+    text = ", ".join(f"{_count(count, 'fact')} in {part}" for part, count in counts.items() if count)
+    return Finding("notice", "self loops", f"head and tail are the same in {text}", {"facts": counts})
+
+
+def _categories(loaded: Loaded) -> Finding:
+    graph = loaded.graph
+    categories = relation_categories(graph.train, len(graph.relations))
+    of_fact = categories[graph.train[:, 1]]
+    counts = {
+        name: {"relations": int((categories == name).sum()), "facts": int((of_fact == name).sum())}
+        for name in CATEGORIES
+    }
+    text = ", ".join(f"{_count(each['relations'], 'relation')} {name}" for name, each in counts.items())
+    return Finding("ok", "categories", text, {"categories": counts})
+
+
+CHECKS: tuple[Callable[[Loaded], Finding], ...] = (
+    _lines,
+    _reading,
+    _repeated,
+    _overlap,
+    _evaluation,
+    _unseen_entities,
+    _unseen_relations,
+    _leaks,
+    _loops,
+    _categories,
+)
+
+
+def _cost(graph: Graph, speed: float) -> Finding:
+    """Memory and time of training with the default settings.
+
+    The tables count thrice (values, gradient, Adagrad), beside one score buffer; an epoch is three products
+    of all questions with all entities.
+    """
+    defaults = Experiment()
+    rank = int(str(defaults.model.options["rank"]))
+    width = 2 * rank  # ComplEx: a complex number is two reals
+    entities = len(graph.entities)
+    tables = 3 * 4 * width * (entities + 2 * len(graph.relations))
+    memory = tables + 4 * SCORES * entities
+    seconds = 3 * 2 * len(graph.questions) * entities * width / speed
+    text = (
+        f"training {defaults.model.name} of rank {rank} takes about {memory / 1e6:,.0f} MB beside torch "
+        f"itself and {_duration(seconds)} an epoch on this machine's CPU"
+    )
+    details = {"rank": rank, "bytes": memory, "seconds_an_epoch": seconds, "flops_a_second": speed}
+    return Finding("ok", "cost", text, details | {"questions": len(graph.questions)})
+
+
+@cache
+def measured_speed(seconds: float = 0.2) -> float:
+    """Floating point operations a second of this machine's matrix products, measured for a moment."""
+    left = np.ones((256, 400), dtype=np.float32)
+    right = np.ones((400, 4096), dtype=np.float32)
+    left @ right
+    done, start = 0, time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        left @ right
+        done += 1
+    return done * 2 * 256 * 400 * 4096 / (time.perf_counter() - start)
+
+
+def _count(count: int, one: str, many: str = "") -> str:
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.2g} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"

@@ -1,0 +1,131 @@
+"""Download: a catalog graph's published files into the cache, checked, all of them or none."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import os
+import shutil
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from dura.data.catalog import Entry, Listing, cache_folder, look_up, verify
+from dura.types import BadInput, DuraError
+
+TIMEOUT = 30
+"""Seconds without an answer after which a download is given up."""
+CHUNK = 1 << 16
+
+
+def get(name: str, *, progress: bool | None = None) -> Path:
+    """The folder of a graph, downloaded into the cache if it is nowhere on this machine.
+
+    `progress` shows a bar on stderr (None: if that is a terminal).
+    """
+    listing = look_up(name)
+    if listing.path is not None:
+        try:
+            verify(listing)
+            return listing.path
+        except BadInput:
+            if listing.path.parent != cache_folder():  # what others put there is not ours to replace
+                raise
+    assert listing.entry is not None, "only catalog graphs are looked for in the cache"
+    return _download(listing.entry, sys.stderr.isatty() if progress is None else progress)
+
+
+def _download(entry: Entry, progress: bool) -> Path:
+    home = cache_folder()
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f".{entry.name}-", dir=home))
+    except OSError as error:
+        raise DuraError(f"the cache {home} cannot be written ({error.strerror}); set DURA_CACHE") from None
+    try:
+        with _bar(entry, progress) as advance:
+            for split, published in entry.files.items():
+                data = _fetch(entry, published.address, advance).replace(b"\r\n", b"\n")
+                mismatch = published.mismatch(data)
+                if mismatch:
+                    raise DuraError(
+                        f"what {published.address} sent is not the published {split} file of {entry.name}: "
+                        f"{mismatch}; nothing was kept"
+                    )
+                _write(temporary / f"{split}.txt", data)
+        return _move(temporary, home / entry.name, entry)
+    except OSError as error:
+        raise DuraError(f"{entry.name} cannot be written to {home}: {error.strerror}; nothing was kept") from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _fetch(entry: Entry, address: str, advance: Callable[[int], None]) -> bytes:
+    """The bytes at an address."""
+    request = urllib.request.Request(address, headers={"User-Agent": "dura"})
+    parts: list[bytes] = []
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
+            while part := response.read(CHUNK):
+                parts.append(part)
+                advance(len(part))
+            expected = int(response.headers.get("Content-Length") or 0)
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise DuraError(_by_hand(entry, f"{address} answers {error.code} {error.reason}")) from None
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        raise DuraError(_by_hand(entry, f"{address} cannot be reached: {reason}")) from None
+    data = b"".join(parts)
+    if len(data) < expected:
+        raise DuraError(_by_hand(entry, f"{address} broke off after {len(data):,} of {expected:,} bytes"))
+    return data
+
+
+def _by_hand(entry: Entry, reason: str) -> str:
+    """The sentence that says why nothing was downloaded, and which files to put where instead."""
+    addresses = ", ".join(published.address for published in entry.files.values())
+    return (
+        f"the graph {entry.name} could not be downloaded ({reason}); without a network put {addresses} as "
+        f"train.txt, valid.txt and test.txt (or .gz) into {cache_folder() / entry.name}, or into a folder "
+        f"{entry.name} in a folder that DURA_DATA names"
+    )
+
+
+def _write(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _move(temporary: Path, target: Path, entry: Entry) -> Path:
+    """Put the whole folder in its place at once; a damaged one that stands there goes."""
+    if target.exists():
+        try:
+            verify(Listing(entry.name, str(target), target, entry))
+            return target  # another process was faster
+        except BadInput:
+            shutil.rmtree(target)
+    temporary.chmod(0o755)
+    temporary.rename(target)
+    return target
+
+
+@contextlib.contextmanager
+def _bar(entry: Entry, shown: bool) -> Iterator[Callable[[int], None]]:
+    """A progress bar on stderr; gives the function that moves it on by so many bytes."""
+    if not shown:
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    total = sum(published.size for published in entry.files.values())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(f"downloading {entry.name}", total=total or None)
+        yield lambda size: bar.advance(task, size)

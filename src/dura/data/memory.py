@@ -1,0 +1,82 @@
+"""Memory: a graph from facts that are already in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from dura.data.graph import Graph
+from dura.data.loading import Names, Notify, Shares, assemble, tell
+from dura.data.table import FACT
+from dura.types import BadInput, Split
+
+
+def from_facts(
+    train: Any,
+    valid: Any = None,
+    test: Any = None,
+    *,
+    name: str = "facts",
+    labels: Mapping[str, str] | None = None,
+    valid_share: float | None = None,
+    test_share: float | None = None,
+    split_seed: int = 0,
+    notify: Notify | None = None,
+) -> Graph:
+    """A graph from rows of (head, relation, tail), an array [n, 3], or a polars or pandas frame.
+
+    A frame's columns are taken by the names head, relation and tail where it has them, else it must have
+    three. Names are text; whole numbers become text. Missing splits are taken out of train as for a file.
+
+    >>> from_facts([("ann", "knows", "bob"), ("bob", "knows", "ann")])
+    Graph('facts': 2 entities, 1 relations, 2 train + 0 valid + 0 test facts)
+    """
+    given: dict[Split, Any] = {"train": train, "valid": valid, "test": test}
+    names = {part: _names(rows, part) for part, rows in given.items() if rows is not None}
+    loaded = assemble(name, names, labels or {}, Shares(valid_share, test_share, split_seed))
+    tell(loaded.notes, notify)
+    return loaded.graph
+
+
+def _names(rows: Any, part: Split) -> Names:
+    """The three columns of names of one split."""
+    if hasattr(rows, "columns"):
+        titles = list(rows.columns)
+        chosen = list(FACT) if set(FACT) <= set(titles) else titles
+        columns = [rows[title] for title in chosen]
+    elif isinstance(rows, np.ndarray):
+        columns = list(rows.T) if rows.ndim == 2 else []
+    else:
+        columns = _columns(list(rows), part)
+    if len(columns) != len(FACT):
+        raise BadInput(f"the facts of {part} need three columns ({', '.join(FACT)}), not {len(columns)}")
+    return [_texts(column, role, part) for column, role in zip(columns, FACT, strict=True)]
+
+
+def _columns(rows: list[Any], part: Split) -> list[Any]:
+    for at, row in enumerate(rows):
+        if isinstance(row, str) or not isinstance(row, Sequence | np.ndarray) or len(row) != len(FACT):
+            raise BadInput(f"fact {at} of {part} is {row!r}, but a fact is (head, relation, tail)")
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[], [], []]
+
+
+def _texts(column: Any, role: str, part: Split) -> pl.Series:
+    series = column if isinstance(column, pl.Series) else _series(column)
+    if series.dtype.is_integer() or series.dtype in (pl.Categorical, pl.Enum):
+        series = series.cast(pl.String)
+    if series.dtype != pl.String or series.null_count() or (series == "").any():
+        raise BadInput(f"every {role} of {part} must be a name: text that is not empty, or a whole number")
+    return series
+
+
+def _series(column: Any) -> pl.Series:
+    """Text or whole numbers, whichever comes first; a null, which is no name, where the others do not fit."""
+    values = column.tolist() if hasattr(column, "tolist") else column
+    kind = pl.Int64 if values and isinstance(values[0], int) else pl.String
+    try:
+        return pl.Series(values, dtype=kind)
+    except (TypeError, OverflowError):
+        return pl.Series([None], dtype=pl.String)

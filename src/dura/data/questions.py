@@ -1,0 +1,132 @@
+"""Questions: the distinct (head, relation) of a set of facts with all their answers, in CSR form.
+
+The same structure is the training set (batches of questions with all their answers) and the known answers of
+evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from dura.types import IntArray
+
+
+def reciprocal(facts: IntArray, relations: int) -> IntArray:
+    """For each (h, r, t) the fact (t, r + relations, h), which asks for the head.
+
+    >>> reciprocal(np.array([[0, 1, 2]]), relations=5)
+    array([[2, 6, 0]])
+    """
+    return np.stack([facts[:, 2], facts[:, 1] + relations, facts[:, 0]], axis=1)
+
+
+def segments(starts: IntArray, lengths: IntArray) -> IntArray:
+    """The positions start, start+1, … of each segment, one segment after the other.
+
+    >>> segments(np.array([5, 0]), np.array([2, 3]))
+    array([5, 6, 0, 1, 2])
+    """
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    positions: IntArray = np.arange(total, dtype=np.int64) + np.repeat(starts - (ends - lengths), lengths)
+    return positions
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Questions in CSR form: question `i` has `answers[offsets[i]:offsets[i + 1]]`, in ascending order."""
+
+    head: IntArray
+    relation: IntArray
+    offsets: IntArray
+    answers: IntArray
+
+    @classmethod
+    def of(cls, *facts: IntArray, relations: int) -> Questions:
+        """The distinct questions of facts and reciprocals, sorted by (head, relation); each fact once.
+
+        >>> q = Questions.of(np.array([[0, 0, 1], [0, 0, 2]]), relations=1)
+        >>> q.head.tolist(), q.relation.tolist(), q.offsets.tolist(), q.answers.tolist()
+        ([0, 1, 2], [0, 1, 1], [0, 2, 3, 4], [1, 2, 0, 0])
+        """
+        both = np.concatenate([part for f in facts for part in (f, reciprocal(f, relations))])
+        order = np.lexsort((both[:, 2], both[:, 1], both[:, 0]))
+        rows = both[order]
+        if len(rows):
+            rows = rows[np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)])]
+        new = np.concatenate([[True], (rows[1:, :2] != rows[:-1, :2]).any(axis=1)]) if len(rows) else np.zeros(0, bool)
+        starts = np.flatnonzero(new)
+        return cls(
+            head=np.ascontiguousarray(rows[starts, 0]),
+            relation=np.ascontiguousarray(rows[starts, 1]),
+            offsets=np.append(starts, len(rows)).astype(np.int64),
+            answers=np.ascontiguousarray(rows[:, 2]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.head)
+
+    @property
+    def counts(self) -> IntArray:
+        """The number of answers of each question."""
+        return np.diff(self.offsets)
+
+    @property
+    def facts(self) -> int:
+        """The number of (question, answer) pairs."""
+        return len(self.answers)
+
+    @property
+    def question(self) -> IntArray:
+        """For each answer the position of its question."""
+        return np.repeat(np.arange(len(self), dtype=np.int64), self.counts)
+
+    def take(self, index: IntArray) -> Questions:
+        """The questions at these positions with their answers, in this order."""
+        lengths = self.counts[index]
+        return Questions(
+            head=self.head[index],
+            relation=self.relation[index],
+            offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            answers=self.answers[segments(self.offsets[index], lengths)],
+        )
+
+    def one_by_one(self) -> Questions:
+        """Every fact as a question of its own with one answer: the plain batching of the paper."""
+        return Questions(
+            head=np.repeat(self.head, self.counts),
+            relation=np.repeat(self.relation, self.counts),
+            offsets=np.arange(self.facts + 1, dtype=np.int64),
+            answers=self.answers,
+        )
+
+    def batches(self, size: int, seed: int, epoch: int, start: int = 0) -> Iterator[Questions]:
+        """Batches of `size` questions in an order fixed by (seed, epoch), from batch number `start` on."""
+        order = np.random.default_rng([seed, epoch]).permutation(len(self))
+        for at in range(start * size, len(order), size):
+            yield self.take(order[at : at + size])
+
+    def find(self, head: IntArray, relation: IntArray) -> IntArray:
+        """The position of each question (head, relation), -1 where it is not among these."""
+        width = 1 + max(int(self.relation.max(initial=0)), int(np.max(relation, initial=0)))
+        keys = self.head.astype(np.int64) * width + self.relation
+        wanted = np.asarray(head, dtype=np.int64) * width + relation
+        at = np.searchsorted(keys, wanted)
+        at[at == len(keys)] = 0
+        hit = keys[at] == wanted if len(keys) else np.zeros(len(wanted), dtype=bool)
+        return np.where(hit, at, -1)
+
+    def known(self, head: IntArray, relation: IntArray) -> Questions:
+        """The asked questions, in order, each with its known answers (none where it is not among these)."""
+        at = self.find(head, relation)
+        lengths = np.where(at >= 0, self.counts[at], 0) if len(self) else np.zeros(len(at), dtype=np.int64)
+        starts = np.where(at >= 0, self.offsets[at], 0)
+        return Questions(
+            head=np.asarray(head),
+            relation=np.asarray(relation),
+            offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            answers=self.answers[segments(starts, lengths)],
+        )

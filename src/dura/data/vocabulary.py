@@ -1,0 +1,119 @@
+"""Vocabulary: sorted names ↔ ids, with a digest that stands in every checkpoint."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from dura.types import BadInput, IntArray
+
+
+class Vocabulary:
+    """Distinct names in code point order; a name's position is its id. Never stripped or case-folded.
+
+    >>> v = Vocabulary(["b", "a", "b"])
+    >>> len(v), v.name(0), v.id("b"), "c" in v
+    (2, 'a', 1, False)
+    """
+
+    def __init__(self, names: Iterable[str] | pl.Series) -> None:
+        series = names if isinstance(names, pl.Series) else pl.Series("name", list(names), dtype=pl.String)
+        self._names = series.unique().sort()
+        if self._names.null_count():
+            raise BadInput("a name is missing (null), but every entity and relation needs one")
+        if self._names.str.contains("\n", literal=True).any():
+            raise BadInput("a name holds a line break, but vocabularies keep one name a line")
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names.to_list())
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._ids
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.digest == other.digest
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self._names.to_list())}
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the names, one a line."""
+        return hashlib.sha256(self.text().encode()).hexdigest()
+
+    def text(self) -> str:
+        """The names, one a line, as in the vocabulary's file."""
+        return "".join(f"{name}\n" for name in self)
+
+    def name(self, i: int) -> str:
+        """The name of id `i`."""
+        return str(self._names[i])
+
+    def names(self, ids: Iterable[int] | IntArray) -> list[str]:
+        """The names of many ids."""
+        picked: list[str] = self._names.gather(
+            np.asarray(list(ids) if not isinstance(ids, np.ndarray) else ids)
+        ).to_list()
+        return picked
+
+    def id(self, name: str, kind: str = "name") -> int:
+        """The id of `name`; an unknown one is an error that suggests the nearest names."""
+        if name in self._ids:
+            return self._ids[name]
+        near = self.suggest(name)
+        hint = f"; did you mean {', '.join(repr(n) for n in near)}?" if near else ""
+        raise BadInput(f"the {kind} {name!r} is not in this graph{hint}")
+
+    def ids(self, names: pl.Series) -> IntArray:
+        """The ids of a column of names that are all in the vocabulary."""
+        encoded = names.cast(pl.Enum(self._names)).to_physical()
+        return encoded.to_numpy().astype(np.int32)
+
+    @cached_property
+    def _folded(self) -> pl.Series:
+        return self._names.str.to_lowercase().str.strip_chars()
+
+    def suggest(self, name: str, n: int = 3) -> list[str]:
+        """Up to `n` names that look like `name`: equal but for case first, then the closest spellings.
+
+        >>> Vocabulary(["Berlin", "Bern", "Paris"]).suggest("berlin")
+        ['Berlin', 'Bern']
+        """
+        folded = name.lower().strip()
+        same = self._names.filter(self._folded == folded).head(n).to_list()
+        near = self._near(folded)
+        spelling = dict(zip(near["folded"].to_list(), near["name"].to_list(), strict=True))
+        close = [spelling[match] for match in difflib.get_close_matches(folded, spelling, n=n, cutoff=0.6)]
+        inside = [known for text, known in spelling.items() if folded and folded in text]
+        return list(dict.fromkeys([*same, *close, *inside]))[:n]
+
+    def _near(self, folded: str, n: int = 50) -> pl.DataFrame:
+        """The names that share the most neighbouring letters: difflib alone is too slow for many names."""
+        pairs = sorted({folded[i : i + 2] for i in range(len(folded) - 1)} or set(folded))
+        pairs = pairs[:: 1 + len(pairs) // 16]
+        contained = [pl.col("folded").str.contains(pair, literal=True) for pair in pairs]
+        shared = pl.sum_horizontal(contained) if contained else pl.lit(0)
+        length = pl.max_horizontal(pl.col("folded").str.len_chars(), pl.lit(len(folded)))
+        frame = pl.DataFrame({"name": self._names, "folded": self._folded})
+        return frame.with_columns(alike=shared / length).filter(pl.col("alike") > 0).top_k(n, by="alike")
+
+    def write(self, path: Path) -> None:
+        """Write the names, one a line."""
+        path.write_text(self.text(), encoding="utf-8", newline="\n")
+
+    @classmethod
+    def read(cls, path: Path) -> Vocabulary:
+        """Read names written by `write`."""
+        return cls(path.read_bytes().decode("utf-8").split("\n")[:-1])

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from dura.data.doctor import Finding, Report, check, measured_speed
+from dura.data.loading import load
+from dura.data.memory import from_facts
+
+SHARED = Path(os.environ.get("DURA_DATA") or Path(__file__).parents[3] / "shared" / "data")
+SPEED = 1e11
+
+
+def findings(report: Report) -> dict[str, Finding]:
+    return {finding.topic: finding for finding in report.findings}
+
+
+def test_a_healthy_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DURA_DATA", raising=False)
+    report = check("kinships", speed=SPEED)
+    assert report.worst == "ok"
+    assert report.facts == {"train": 8544, "valid": 1068, "test": 1074}
+    assert report.to_dict()["worst"] == "ok"
+    assert json.loads(json.dumps(report.to_dict()))["entities"] == 104
+    assert report.lines()[0] == "kinships: 104 entities, 25 relations, facts: 8,544 train, 1,068 valid, 1,074 test"
+    assert check(load("kinships"), speed=SPEED).findings == report.findings
+
+
+def sick(tmp_path: Path) -> Path:
+    folder = tmp_path / "sick"
+    folder.mkdir()
+    ring = [f"e{i}\tr\te{i + 1}" for i in range(20)]
+    back = [f"e{i + 1}\tback\te{i}" for i in range(18)]
+    (folder / "train.tsv").write_text("\n".join([*ring, ring[0], ring[1], *back, "e3\tr\te3", "bad line"]) + "\n")
+    (folder / "valid.tsv").write_text("e0\tr\te1\ne0\tr\tnew\n")
+    (folder / "test.tsv").write_text("e20\tback\te19\ne0\tunheard\te2\nnew\tr\te1\ne1\tr\te2\n")
+    return folder
+
+
+def test_every_illness_is_found(tmp_path: Path) -> None:
+    report = check(sick(tmp_path), speed=SPEED)
+    found = findings(report)
+    assert report.worst == "error"
+    assert found["lines"].severity == "error"
+    assert found["lines"].details["lines"] == [f"{tmp_path}/sick/train.tsv:42: 1 columns instead of 3"]
+    assert (found["repeated"].severity, found["repeated"].details["repeated"]) == ("notice", {"train": 2})
+    assert found["overlap"].severity == "warning"
+    assert found["overlap"].details["facts"] == {"train and valid": 1, "train and test": 1}
+    assert found["entities"].details["unseen"] == 1
+    assert found["entities"].details["facts"] == {"valid": 1, "test": 1}
+    assert found["entities"].details["lines"] == ["new"]
+    assert (found["relations"].severity, found["relations"].details["lines"]) == ("warning", ["unheard"])
+    assert found["self loops"].details["facts"] == {"train": 1, "valid": 0, "test": 0}
+    assert found["leaks"].severity == "warning"
+    # e20 back e19 is given away by r; e1 r e2, a train fact itself, by back
+    assert found["leaks"].details["answered"] == 2
+    leaks = {(leak["giver"], leak["given"], leak["inverse"]) for leak in found["leaks"].details["found"]}
+    assert leaks == {("r", "back", True), ("back", "r", True)}
+    assert found["categories"].details["categories"]["1-1"]["relations"] == 2
+    text = "\n".join(report.lines())
+    assert "back inverts r in 100% of its 18 facts; gives away 1 test fact" in text
+
+
+def test_one_file_is_examined_with_its_split(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_text("".join(f"e{i}\tr\te{(i * 7 + k) % 30}\n" for i in range(30) for k in range(5)))
+    found = findings(check(path, speed=SPEED))
+    assert found["reading"].severity == "notice"
+    assert found["reading"].details["lines"][0].startswith("split made: 120 train")
+    assert found["entities"].severity == found["overlap"].severity == "ok"
+
+
+def test_a_graph_without_test_facts_is_a_warning() -> None:
+    found = findings(check(from_facts([("a", "r", "b")]), speed=SPEED))
+    assert found["evaluation"].severity == "warning"
+    assert found["leaks"].severity == "ok"
+
+
+def test_cost_follows_the_formula() -> None:
+    graph = from_facts([("a", "r", "b"), ("a", "s", "c")], valid_share=0, test_share=0)
+    details = findings(check(graph, speed=1e6))["cost"].details
+    width, entities, relations, questions = 400, 3, 2, 4
+    assert details["questions"] == questions
+    assert details["bytes"] == 3 * 4 * width * (entities + 2 * relations) + 4 * 256 * entities
+    assert details["seconds_an_epoch"] == pytest.approx(3 * 2 * questions * entities * width / 1e6)
+
+
+def test_speed_is_measured() -> None:
+    assert 1e8 < measured_speed(0.01) < 1e15
+
+
+@pytest.mark.skipif(not (SHARED / "wn18rr").is_dir(), reason="the real graphs are not here")
+def test_known_figures_of_real_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DURA_DATA", str(SHARED))
+    wordnet = findings(check("wn18rr", speed=SPEED))
+    assert wordnet["entities"].details["facts"]["test"] == 210
+    assert wordnet["leaks"].details["answered"] == 1052
+    freebase = findings(check("fb15k-237", speed=SPEED))
+    assert freebase["entities"].details["unseen"] == 36
+    assert freebase["cost"].details["questions"] == 149_689
+    assert freebase["leaks"].details["answered"] == 0  # its makers removed test pairs that train links
