@@ -1,0 +1,320 @@
+"""Experiment: everything that decides the numbers of a run, as frozen values <-> TOML.
+
+An unknown key or a wrong type is an error with its path and the known names. The options of the model,
+regularizer, objective and optimizer are only read here: their constructors decide about them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import re
+import tomllib
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import tomli_w
+
+from dura.registry import Scalar, Value, check_value, did_you_mean
+from dura.types import BadInput
+
+VERSION = 1
+"""The newest format of settings files that this program reads, and the one it writes."""
+
+Header = Literal["auto", "yes", "no"]
+Batching = Literal["questions", "facts"]
+Precision = Literal["float32", "tf32", "bf16"]
+Share = float | Literal["auto"]
+
+N = TypeVar("N", int, float)
+
+_COMPONENTS = ("model", "regularizer", "objective", "optimizer")
+_TABLES = ("graph", *_COMPONENTS, "training")
+
+
+def _least(default: N, least: float, below: float | None = None) -> N:
+    """A number's default with its range: `least` is allowed, `below` is not."""
+    return field(default=default, metadata={"least": least, "below": below})
+
+
+@dataclass(frozen=True)
+class GraphSettings:
+    """Where the facts come from and how they are read and split."""
+
+    source: str = ""
+    """A name of the catalog, a folder or a file."""
+    columns: tuple[str | int, ...] = ()
+    """Head, relation, tail as positions or header names; () = the first three."""
+    header: Header = "auto"
+    separator: str = ""
+    """One character; "" = by the file's ending."""
+    skip_bad: bool = False
+    valid_share: Share = field(default="auto", metadata={"least": 0, "below": 1})
+    """How much of the facts is held out where the graph has no such split; "auto" = a tenth, at most 10,000 facts."""
+    test_share: Share = field(default="auto", metadata={"least": 0, "below": 1})
+    split_seed: int = _least(0, 0)
+
+    def __post_init__(self) -> None:
+        _check_fields(self, "graph")
+        if len(self.columns) not in (0, 3):
+            columns = "three columns (head, relation, tail) or none"
+            raise BadInput(f"graph.columns must name {columns}, not {len(self.columns)}")
+        if len(self.separator) > 1:
+            raise BadInput(f"graph.separator must be one character or empty, not {self.separator!r}")
+        shares = [0.1 if share == "auto" else share for share in (self.valid_share, self.test_share)]
+        if sum(shares) >= 1:
+            raise BadInput(
+                "graph.valid_share and graph.test_share must leave facts to train on: "
+                f"{shares[0]:g} + {shares[1]:g} is not below 1"
+            )
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How long, in which batches and on what a model is trained."""
+
+    epochs: int = _least(100, 0)
+    batch: int = _least(500, 1)
+    batching: Batching = "questions"
+    validate_every: int = _least(1, 1)
+    """Epochs between validations."""
+    patience: int = _least(5, 0)
+    """Validations without improvement before stopping, 0 = never stop."""
+    checkpoint_every: float = _least(60.0, 0)
+    """Seconds between checkpoints."""
+    seed: int = _least(0, 0)
+    device: str = "cpu"
+    precision: Precision = "float32"
+    threads: int = _least(0, 0)
+    """0 = as torch chooses."""
+
+    def __post_init__(self) -> None:
+        _check_fields(self, "training")
+
+
+@dataclass(frozen=True)
+class Component:
+    """A row of a registry by its name, with the options of its constructor.
+
+    >>> Component("dura", {"weight": 0.05}).to_dict()
+    {'name': 'dura', 'weight': 0.05}
+    """
+
+    name: str
+    options: Mapping[str, Value] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        plain = {key: tuple(v) if isinstance(v, list) else v for key, v in self.options.items()}
+        object.__setattr__(self, "options", plain)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The table of a settings file."""
+        return {"name": self.name} | _listed(self.options)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """All settings of one run; the defaults suit an unknown graph of 1k to 100k entities.
+
+    >>> Experiment().with_value("regularizer.weight", "0.1").regularizer.options
+    {'weight': 0.1}
+    """
+
+    graph: GraphSettings = field(default_factory=GraphSettings)
+    model: Component = field(default_factory=lambda: Component("complex", {"rank": 200}))
+    regularizer: Component = field(default_factory=lambda: Component("dura", {"weight": 0.05}))
+    objective: Component = field(default_factory=lambda: Component("cross-entropy"))
+    optimizer: Component = field(default_factory=lambda: Component("adagrad", {"lr": 0.1}))
+    training: TrainingSettings = field(default_factory=TrainingSettings)
+    expected: Mapping[str, Any] = field(default_factory=dict)
+    """Figures that a preset should reach and where they come from; nothing is computed from it."""
+
+    def __post_init__(self) -> None:
+        for table in _COMPONENTS:
+            component: Component = getattr(self, table)
+            check_value(component.name, str, f"{table}.name")
+            for key, value in component.options.items():
+                check_value(value, Scalar | tuple[Scalar, ...], f"{table}.{key}")
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], where: str = "settings") -> Experiment:
+        """The experiment of nested tables; what is left out has its default, `where` begins every error."""
+        try:
+            _check_version(data.get("version", VERSION))
+            default = cls()
+            known = ["version", *_TABLES, "expected"]
+            read: dict[str, Any] = {}
+            for table, given in data.items():
+                if table not in known:
+                    hint = did_you_mean(table, known)
+                    raise BadInput(f"{table!r} is not a part of the settings; they have {', '.join(known)}{hint}")
+                if table != "version":
+                    read[table] = _read_table(given, table, getattr(default, table))
+            return replace(default, **read)
+        except BadInput as error:
+            raise BadInput(f"{where}: {error}") from None
+
+    @classmethod
+    def from_toml(cls, source: str | Traversable, where: str = "") -> Experiment:
+        """The experiment of a TOML text (str) or file (Path); `where` begins every error."""
+        where = where or ("settings" if isinstance(source, str) else str(source))
+        try:
+            text = source if isinstance(source, str) else source.read_bytes().decode("utf-8")
+            data = tomllib.loads(text)
+        except OSError as error:
+            raise BadInput(f"{where}: cannot be read: {error.strerror or error}") from error
+        except UnicodeDecodeError as error:
+            raise BadInput(f"{where}: is not UTF-8 text (byte {error.start + 1})") from error
+        except (ValueError, RecursionError) as error:  # a number of too many digits is a plain ValueError
+            raise BadInput(f"{where}: is not valid TOML: {error}") from error
+        return cls.from_dict(data, where)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Nested tables of plain values, as in a settings file."""
+        tables: dict[str, Any] = {"version": VERSION}
+        for table in _TABLES:
+            section = getattr(self, table)
+            tables[table] = section.to_dict() if isinstance(section, Component) else _listed(vars(section))
+        return tables | ({"expected": dict(self.expected)} if self.expected else {})
+
+    def to_toml(self) -> str:
+        """The text of a settings file; `from_toml` reads the same experiment from it."""
+        return tomli_w.dumps(self.to_dict())
+
+    def with_value(self, path: str, value: Value) -> Experiment:
+        """A copy with one setting changed, as `--set path=value` does; text is read as a TOML value.
+
+        >>> Experiment().with_value("training.epochs", "20").training.epochs
+        20
+        """
+        table, _, key = path.partition(".")
+        section = getattr(self, table) if table in _TABLES else None
+        if isinstance(section, Component) and key and "." not in key:
+            if key == "name":
+                return self.with_component(table, check_value(value, str, path))
+            options = {**section.options, key: _parse(value) if isinstance(value, str) else value}
+            return self._with(table, Component(section.name, options))
+        if isinstance(section, GraphSettings | TrainingSettings) and key in vars(section):
+            wanted = typing.get_type_hints(type(section))[key]
+            changed: dict[str, Any] = {key: _parse_as(value, wanted) if isinstance(value, str) else value}
+            return self._with(table, replace(section, **changed))
+        raise BadInput(self._unknown(path))
+
+    def with_component(self, table: str, name: str) -> Experiment:
+        """A copy with another model, regularizer, objective or optimizer, without the old options."""
+        if table not in _COMPONENTS:
+            hint = did_you_mean(table, _COMPONENTS)
+            raise BadInput(f"{table!r} is not a part with a name; those are {', '.join(_COMPONENTS)}{hint}")
+        old: Component = getattr(self, table)
+        return self if old.name == name else self._with(table, Component(name))
+
+    def _with(self, table: str, section: Any) -> Experiment:
+        changed: dict[str, Any] = {table: section}
+        return replace(self, **changed)
+
+    def _unknown(self, path: str) -> str:
+        """The sentence for a path that is no setting; someone who writes `lr` is told of optimizer.lr."""
+        tables = {table: list(keys) for table, keys in self.to_dict().items() if table in _TABLES}
+        paths = [f"{table}.{key}" for table, keys in tables.items() for key in keys]
+        same = [known for known in paths if known.endswith(f".{path.rpartition('.')[2]}")]
+        hint = f"; did you mean {same[0]!r}?" if same else did_you_mean(path, paths)
+        table = path.partition(".")[0]
+        if table in tables:
+            return f"{path!r} is not a setting; {table} has {', '.join(tables[table])}{hint}"
+        return f"{path!r} is not a setting; they begin with {', '.join(_TABLES)}{hint}"
+
+
+def presets(folder: Traversable | None = None) -> dict[str, Traversable]:
+    """The settings files that come with the program (or lie in `folder`), by their names "graph/preset"."""
+    root = resources.files("dura") / "presets" if folder is None else folder
+    graphs = [graph for graph in root.iterdir() if graph.is_dir()] if root.is_dir() else []
+    files = [(graph, file) for graph in graphs for file in graph.iterdir() if file.name.endswith(".toml")]
+    named = {f"{graph.name}/{file.name.removesuffix('.toml')}": file for graph, file in files}
+    return dict(sorted(named.items()))
+
+
+def preset(name: str, folder: Traversable | None = None) -> Experiment:
+    """The experiment of a preset, or of a settings file of the user's (a path that ends in .toml)."""
+    if name.endswith(".toml"):
+        return Experiment.from_toml(Path(name))
+    known = presets(folder)
+    if name in known:
+        return Experiment.from_toml(known[name], where=f"preset {name}")
+    beside = [other for other in known if other.partition("/")[0] == name.partition("/")[0]] or list(known)
+    last = {other.rpartition("/")[2]: other for other in known}
+    hint = f"; did you mean {last[name]!r}?" if name in last else did_you_mean(name, known)
+    raise BadInput(
+        f"the preset {name!r} is not known; known are {', '.join(beside) or 'none'}, or the path of a .toml file{hint}"
+    )
+
+
+def _check_version(version: object) -> None:
+    number: int = check_value(version, int, "version")
+    if number > VERSION:
+        raise BadInput(f"has version {number}, but this dura reads versions up to {VERSION}; update dura")
+    if number < 1:
+        raise BadInput(f"version must be at least 1, not {number}")
+
+
+def _check_fields(settings: GraphSettings | TrainingSettings, table: str) -> None:
+    """Types by the annotations, ranges by the fields' metadata; ints become floats where wanted."""
+    hints = typing.get_type_hints(type(settings))
+    for f in fields(settings):
+        path = f"{table}.{f.name}"
+        value = check_value(getattr(settings, f.name), hints[f.name], path)
+        least, below = f.metadata.get("least"), f.metadata.get("below")
+        if (
+            least is not None
+            and not isinstance(value, str)
+            and (value < least or (below is not None and value >= below))
+        ):
+            span = f"at least {least:g}" + (f" and below {below:g}" if below is not None else "")
+            raise BadInput(f"{path} must be {span}, not {value}")
+        object.__setattr__(settings, f.name, value)
+
+
+def _read_table(given: object, table: str, default: object) -> object:
+    """One table of a settings file as a value of the default's class."""
+    if not isinstance(given, Mapping):
+        raise BadInput(f"{table} must be a table, [{table}], not {given!r}")
+    if isinstance(default, Component):
+        # A table replaces the default's options even where it leaves the name out: what is written is all.
+        name = given.get("name", default.name)
+        return Component(name, {key: value for key, value in given.items() if key != "name"})
+    if isinstance(default, GraphSettings | TrainingSettings):
+        known = vars(default)
+        for key in given:
+            if key not in known:
+                hint = did_you_mean(key, known)
+                raise BadInput(f"{table}.{key} is not a setting; {table} has {', '.join(known)}{hint}")
+        return replace(default, **given)
+    return dict(given)
+
+
+def _listed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Tuples as lists: the form that TOML and JSON readers give back."""
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+
+
+def _parse(text: str) -> Any:
+    """A TOML value where the text is one (dates are not: no setting wants them), else the text itself."""
+    with contextlib.suppress(ValueError, RecursionError):
+        read = tomllib.loads(f"value = {text}")
+        if list(read) == ["value"] and not isinstance(read["value"], dt.date | dt.time):
+            return read["value"]
+    # TOML wants digits on both sides of the point, people type .05
+    return float(text) if re.fullmatch(r"[+-]?(\.\d+|\d+\.)([eE][+-]?\d+)?", text) else text
+
+
+def _parse_as(text: str, expected: Any) -> Any:
+    """The parsed text, or the text as it stands where only that fits: a folder may be called 2024."""
+    for value in (_parse(text), text):
+        with contextlib.suppress(BadInput):
+            check_value(value, expected, "")
+            return value
+    return _parse(text)

@@ -1,0 +1,267 @@
+"""Records: a run folder, the files that a run leaves and continues from.
+
+```
+RUN/
+  settings.toml                 the experiment
+  run.json                      {"format", "dura", "created", "graph"}; written last, it makes a run
+  entities.txt relations.txt    one name a line
+  labels.tsv                    entity, label (optional)
+  facts.safetensors             train, valid, test: int32 [n, 3]
+  records.jsonl                 append-only, one JSON object a line
+  checkpoints/                  see `dura.training.checkpoint`
+  .lock .lock.pid               one process a run folder
+```
+Files are written whole or not at all (temporary file, fsync, rename). This module knows bytes, texts and JSON
+only: what stands in them is the business of the rooms above.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import math
+import os
+import re
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from dura.types import BadInput, DuraError
+
+FORMAT = 1
+"""The newest format of run folders that this program reads, and the one it writes."""
+
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_KEPT = "earlier checkpoints are kept, continue with --resume once this is mended"
+
+
+def write_atomic(path: Path, data: bytes | Iterable[bytes | memoryview]) -> None:
+    """Write a file so that `path` holds either its old content or all of the new, even after a power cut.
+
+    >>> write_atomic(Path("run/settings.toml"), b"version = 1")  # doctest: +SKIP
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        try:
+            with temporary.open("xb") as file:
+                for piece in [data] if isinstance(data, bytes) else data:
+                    file.write(piece)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise disk_error(error, path) from error
+
+
+def disk_error(error: OSError, path: Path, then: str = _KEPT) -> DuraError:
+    """The sentence for a file that cannot be written: where, why, and `then` what holds or helps."""
+    if error.errno in _FULL:
+        why = "there is no space left (the disk is full or a quota is used up)"
+    elif error.errno == errno.EROFS:
+        why = "the file system is read-only"
+    elif error.errno in (errno.EACCES, errno.EPERM):
+        why = "you have no permission to write there"
+    else:
+        why = error.strerror or str(error)
+    return DuraError(f"cannot write {path.name} in the folder {path.parent}: {why}; {then}")
+
+
+class RunFolder:
+    """The folder of one run.
+
+    >>> run = RunFolder.create(Path("runs/umls"))  # doctest: +SKIP
+    >>> with run.lock():  # doctest: +SKIP
+    ...     run.append({"kind": "epoch", "epoch": 1, "loss": 2.5})
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, path: Path) -> RunFolder:
+        """Make a new run folder; an existing run or a folder with other things in it is refused."""
+        if (path / "run.json").exists():
+            ways = f"continue it with --resume {path} or name a new folder with --out"
+            raise BadInput(f"{path} already holds a run; {ways}")
+        taken = BadInput(f"{path} is not an empty folder; name a new one with --out")
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise taken
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            (path / "checkpoints").mkdir()
+        except FileExistsError:  # another process was faster
+            raise taken from None
+        except OSError as error:
+            raise disk_error(error, path, "name another folder with --out") from error
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """Open a run folder for reading; take `lock` before writing."""
+        if not path.is_dir():
+            raise BadInput(f"there is no run folder {path}")
+        if not (path / "run.json").is_file():
+            raise BadInput(f"{path} is not a run folder: it has no run.json (or was never finished being made)")
+        run = cls(path)
+        run.about()
+        return run
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the folder for writing, alone; the kernel lets go when the process dies, however it dies."""
+        import filelock  # costs some 50 ms, which `dura --help` must not pay
+
+        lock = filelock.FileLock(self.path / ".lock", timeout=0, thread_local=False)
+        holder = self.path / ".lock.pid"
+        try:
+            lock.acquire()
+        except filelock.Timeout:
+            raise DuraError(f"the run {self.path} is in use by {_holder(holder)}; wait for it or stop it") from None
+        except OSError as error:
+            raise disk_error(error, self.path / ".lock") from error
+        try:
+            self._clean()
+            with contextlib.suppress(OSError):  # the pid only makes the other process's sentence better
+                holder.write_text(f"{os.getpid()}\n")
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                holder.unlink(missing_ok=True)
+            lock.release()
+
+    def _clean(self) -> None:
+        """Remove what killed processes left half written; only the holder of the lock may."""
+        for folder in (self.path, self.path / "checkpoints"):
+            for path in folder.glob(".*.tmp"):
+                if _TEMPORARY.fullmatch(path.name):
+                    with contextlib.suppress(OSError):
+                        path.unlink()
+
+    # -- settings.toml and run.json -------------------------------------------------------------------------
+
+    def write_settings(self, toml: str) -> None:
+        """Write settings.toml."""
+        write_atomic(self.path / "settings.toml", toml.encode())
+
+    def settings(self) -> str:
+        """The text of settings.toml."""
+        try:
+            return (self.path / "settings.toml").read_bytes().decode()
+        except (OSError, UnicodeDecodeError) as error:
+            raise DuraError(f"the settings of the run {self.path} cannot be read: {error}") from error
+
+    def describe(self, graph: Mapping[str, Any]) -> None:
+        """Write run.json with what the graph is; from now on the folder is a run."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        about = {"format": FORMAT, "dura": _version(), "created": now, "graph": dict(graph)}
+        write_atomic(self.path / "run.json", (json.dumps(_finite(about), indent=2) + "\n").encode())
+
+    def about(self) -> dict[str, Any]:
+        """What `describe` wrote; a folder of a newer program is refused."""
+        try:
+            about = json.loads((self.path / "run.json").read_bytes())
+        except (OSError, ValueError) as error:
+            raise DuraError(f"run.json of the run {self.path} cannot be read: {error}") from error
+        if not isinstance(about, dict) or type(about.get("format")) is not int:
+            raise DuraError(f"run.json of the run {self.path} is damaged: it does not say which format it has")
+        if about["format"] > FORMAT:
+            raise DuraError(
+                f"the run {self.path} has format {about['format']}, "
+                f"but this dura reads formats up to {FORMAT}; update dura"
+            )
+        return about
+
+    # -- records.jsonl --------------------------------------------------------------------------------------
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Add one record as one line, in one write; nan and inf become null, which all JSON readers take."""
+        path = self.path / "records.jsonl"
+        line = json.dumps(_finite(record), allow_nan=False).encode() + b"\n"
+        try:
+            with path.open("ab+", buffering=0) as file:
+                end = file.seek(0, os.SEEK_END)
+                if end:
+                    file.seek(end - 1)
+                    # A process that was killed may have left half a line: start on a new one.
+                    line = line if file.read(1) == b"\n" else b"\n" + line
+                if file.write(line) != len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            raise disk_error(error, path) from error
+
+    def records(self) -> list[dict[str, Any]]:
+        """All records in the order of writing, superseded ones too; torn lines are left out."""
+        try:
+            lines = (self.path / "records.jsonl").read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise DuraError(f"the records of the run {self.path} cannot be read: {error}") from error
+        return [record for record in map(_record, lines) if record is not None]
+
+
+def curve(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The records of kind "epoch" by epoch; where a resume went over an epoch again, the last record counts.
+
+    >>> curve([{"kind": "epoch", "epoch": 1, "loss": 2.0}, {"kind": "epoch", "epoch": 1, "loss": 1.0}])
+    [{'kind': 'epoch', 'epoch': 1, 'loss': 1.0}]
+    """
+    last = {record["epoch"]: dict(record) for record in records if record.get("kind") == "epoch"}
+    return [last[epoch] for epoch in sorted(last)]
+
+
+def _version() -> str:
+    """The installed program's version; asked of the metadata, because `import dura` would lead upstairs."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("dura")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _record(line: bytes) -> dict[str, Any] | None:
+    with contextlib.suppress(ValueError):  # a torn line: neither whole JSON nor always whole UTF-8
+        record = json.loads(line)
+        return record if isinstance(record, dict) else None
+    return None
+
+
+def _finite(value: Any) -> Any:
+    """The same with null for nan and inf."""
+    if isinstance(value, Mapping):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _holder(path: Path) -> str:
+    """Who holds the lock, as far as is known."""
+    try:
+        return f"the process {int(path.read_text())}"
+    except (OSError, ValueError):
+        return "another process"
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a rename last; some systems (Windows, some network disks) do not sync folders and need not."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(descriptor)

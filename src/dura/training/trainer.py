@@ -1,0 +1,282 @@
+"""Trainer: epochs of steps over batches of questions, with validation, early stopping, checkpoints and resume.
+
+The trainer knows neither graphs nor ranking: it receives `Questions` and a `validate` callable. Its whole state is the model's
+tables, the optimizer's and `Progress`; the order of batches follows from (seed, epoch), so a run that continues from a
+checkpoint takes the same steps as one that was never stopped.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from dura.data.questions import Questions
+from dura.models import Model
+from dura.models.rows import gradient_of
+from dura.objectives import Objective
+from dura.regularizers import Regularizer
+from dura.training.checkpoint import Checkpoints
+from dura.types import DuraError
+
+
+COLLAPSED = 1e-3
+"""A mean penalty a fact below this, weight left out, means that the tables hold nearly nothing."""
+
+
+class Interrupted(DuraError):
+    """Training was stopped by the user after a whole step; what was done is in the checkpoint."""
+
+    exit_code = 130
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far training is; with the tables and the optimizer's state it is all that a checkpoint holds."""
+
+    epoch: int = 0
+    """Whole epochs done."""
+    step: int = 0
+    """Steps done in the epoch under way."""
+    steps: int = 0
+    """Steps done in all."""
+    loss: float = 0.0
+    """Sum over the steps of the epoch under way."""
+    penalty: float = 0.0
+    facts: int = 0
+    seconds: float = 0.0
+    """Time spent in steps, over all sittings."""
+    epoch_seconds: float = 0.0
+    best: float = -math.inf
+    best_epoch: int = 0
+    stale: int = 0
+    """Validations since the best one."""
+    done: bool = False
+
+
+class Listener(Protocol):
+    """Whoever wants to see how training goes: a progress display, a log, the run's records."""
+
+    def step(self, progress: Progress, steps_in_epoch: int) -> None:
+        """After each step."""
+
+    def epoch(self, record: dict[str, Any]) -> None:
+        """After each epoch, with what will stand in the records."""
+
+    def notice(self, sentence: str) -> None:
+        """Something worth saying once."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long and how often: the part of the settings that the loop itself reads."""
+
+    epochs: int = 100
+    batch: int = 500
+    seed: int = 0
+    validate_every: int = 1
+    patience: int = 0
+    checkpoint_every: float = 60.0
+
+
+class Trainer:
+    """Trains `model` in place on `questions`; `run` returns the final progress, `best_state` the best tables."""
+
+    def __init__(
+        self,
+        model: Model,
+        objective: Objective,
+        regularizer: Regularizer,
+        optimizer: torch.optim.Optimizer,
+        questions: Questions,
+        plan: Plan,
+        *,
+        validate: Callable[[], dict[str, float]] | None = None,
+        checkpoints: Checkpoints | None = None,
+        listeners: tuple[Listener, ...] = (),
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.model, self.objective, self.regularizer, self.optimizer = (
+            model,
+            objective,
+            regularizer,
+            optimizer,
+        )
+        self.questions, self.plan, self.validate = questions, plan, validate
+        self.checkpoints, self.listeners, self.stopped = checkpoints, listeners, stopped
+        self.progress = Progress()
+        self.best_state: dict[str, Tensor] = {}
+        self.device = model.tail_table.device
+        frequency = torch.bincount(torch.as_tensor(questions.answers).long(), minlength=model.sizes.entities)
+        weights = objective.entity_weights(frequency.to(self.device, model.tail_table.dtype))
+        self.weights = weights
+        self.steps_in_epoch = math.ceil(len(questions) / plan.batch)
+        self._saved_at = time.monotonic()
+        self._collapsed = False
+
+    # -- the loop ---------------------------------------------------------------------------------------------------
+
+    def run(self) -> Progress:
+        """Train from where `progress` stands to the last epoch, or until validation stops improving."""
+        while not self.progress.done and self.progress.epoch < self.plan.epochs:
+            self._epoch()
+        if not self.progress.done:
+            self.progress = replace(self.progress, done=True)
+        self.save()
+        return self.progress
+
+    def _epoch(self) -> None:
+        p = self.progress
+        for batch in self.questions.batches(self.plan.batch, self.plan.seed, p.epoch, start=p.step):
+            began = time.perf_counter()
+            loss, penalty = self.step(batch)
+            p = self.progress
+            spent = time.perf_counter() - began
+            self.progress = replace(
+                p,
+                step=p.step + 1,
+                steps=p.steps + 1,
+                loss=p.loss + loss,
+                penalty=p.penalty + penalty,
+                facts=p.facts + batch.facts,
+                seconds=p.seconds + spent,
+                epoch_seconds=p.epoch_seconds + spent,
+            )
+            for listener in self.listeners:
+                listener.step(self.progress, self.steps_in_epoch)
+            self._between_steps()
+        self._end_of_epoch()
+
+    def step(self, batch: Questions) -> tuple[float, float]:
+        """One step of the optimizer on a batch; returns (loss, penalty)."""
+        head, relation, question, answers = (
+            torch.as_tensor(ids).to(self.device, torch.long)
+            for ids in (batch.head, batch.relation, batch.question, batch.answers)
+        )
+        factors = self.model.factors(head, relation, question, answers)
+        table = self.model.tail_table
+        loss, query_gradient = self.objective(
+            factors.query.detach(),
+            table.detach(),
+            batch.offsets.tolist(),
+            answers,
+            None if self.weights is None else self.weights[answers],
+            gradient_of(table),
+        )
+        penalty = self.regularizer(factors)
+        roots, gradients = [factors.query], [query_gradient]
+        if penalty.requires_grad:
+            roots, gradients = [*roots, penalty], [*gradients, torch.ones_like(penalty)]
+        torch.autograd.backward(roots, gradients)
+        values = float(loss.detach()), float(penalty.detach())
+        if not all(map(math.isfinite, values)):
+            raise DuraError(self._diverged(*values))
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=False)
+        return values
+
+    def _diverged(self, loss: float, penalty: float) -> str:
+        p = self.progress
+        return (
+            f"the loss became {loss} and the penalty {penalty} at step {p.step + 1} of epoch {p.epoch + 1}; "
+            "try a smaller learning rate (--lr) or a larger regularizer.weight, and train anew"
+        )
+
+    # -- between steps and epochs -----------------------------------------------------------------------------------
+
+    def _between_steps(self) -> None:
+        if self.stopped():
+            self.save()
+            p = self.progress
+            raise Interrupted(f"stopped after step {p.step} of epoch {p.epoch + 1}")
+        if time.monotonic() - self._saved_at > self.plan.checkpoint_every > 0:
+            self.save()
+
+    def _end_of_epoch(self) -> None:
+        p, steps = self.progress, max(1, self.steps_in_epoch)
+        record: dict[str, Any] = {
+            "epoch": p.epoch + 1,
+            "loss": p.loss / steps,
+            "penalty": p.penalty / steps,
+            "facts_per_second": p.facts / max(p.epoch_seconds, 1e-9),
+            "seconds": p.seconds,
+        }
+        p = replace(p, epoch=p.epoch + 1, step=0, loss=0.0, penalty=0.0, facts=0, epoch_seconds=0.0)
+        last = p.epoch == self.plan.epochs
+        if self.validate is not None and (last or p.epoch % self.plan.validate_every == 0):
+            figures = self.validate()
+            record["valid"] = figures
+            p = self._judge(p, figures["mrr"])
+            record["best"] = p.best_epoch == p.epoch
+        self.progress = p
+        for listener in self.listeners:
+            listener.epoch(record)
+        if 0 < record["penalty"] < COLLAPSED * self.regularizer.weight and not self._collapsed:
+            self._collapsed = True
+            self.notice(
+                f"the regularizer has pulled the embeddings to nearly zero by epoch {p.epoch}, so the model cannot tell "
+                f"answers apart; try a smaller regularizer.weight than {self.regularizer.weight:g}"
+            )
+
+    def _judge(self, p: Progress, mrr: float) -> Progress:
+        """Keep the best tables; stop when the figure has not improved for `patience` validations."""
+        if mrr > p.best:
+            p = replace(p, best=mrr, best_epoch=p.epoch, stale=0)
+            self._keep_best(p)
+            return p
+        stale = p.stale + 1
+        return replace(p, stale=stale, done=0 < self.plan.patience <= stale)
+
+    def _keep_best(self, p: Progress) -> None:
+        if self.checkpoints is None:
+            self.best_state = {name: table.detach().clone() for name, table in self.model.named_parameters()}
+        else:
+            self.checkpoints.save_best(p.steps, self._tables(), {"epoch": p.epoch, "valid_mrr": p.best})
+
+    # -- checkpoints ------------------------------------------------------------------------------------------------
+
+    def _tables(self) -> dict[str, Tensor]:
+        return {name: table.detach() for name, table in self.model.named_parameters()}
+
+    def save(self) -> None:
+        """Write a checkpoint: tables, the optimizer's state and progress."""
+        if self.checkpoints is None:
+            return
+        names = [name for name, _ in self.model.named_parameters()]
+        tensors = {f"model.{name}": table for name, table in self._tables().items()}
+        for i, slots in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{names[i]}.{slot}": value for slot, value in slots.items()}
+        state = {"progress": asdict(self.progress), "threads": torch.get_num_threads()}
+        self.checkpoints.save(self.progress.steps, tensors, state)
+        self._saved_at = time.monotonic()
+
+    def restore(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+        """Continue from a checkpoint that `save` wrote."""
+        names = [name for name, _ in self.model.named_parameters()]
+        with torch.no_grad():
+            for name, table in self.model.named_parameters():
+                table.copy_(tensors[f"model.{name}"])
+        saved = self.optimizer.state_dict()
+        slots: dict[int, dict[str, Tensor]] = {}
+        for key, value in tensors.items():
+            kind, _, rest = key.partition(".")
+            if kind == "optimizer":
+                name, _, slot = rest.rpartition(".")
+                slots.setdefault(names.index(name), {})[slot] = value
+        self.optimizer.load_state_dict({"state": slots, "param_groups": saved["param_groups"]})
+        self.progress = Progress(**state["progress"])
+        if state["threads"] != torch.get_num_threads():
+            self.notice(
+                f"the run used {state['threads']} threads so far and now uses {torch.get_num_threads()}: "
+                "its numbers may differ in the last digits from those of an uninterrupted run"
+            )
+
+    def notice(self, sentence: str) -> None:
+        """Tell every listener."""
+        for listener in self.listeners:
+            listener.notice(sentence)

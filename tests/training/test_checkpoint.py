@@ -1,0 +1,461 @@
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from dura.training.checkpoint import Checkpoints
+from dura.types import DuraError
+
+
+def table(step: int) -> dict[str, Tensor]:
+    return {"table": torch.full((50,), float(step)), "steps": torch.tensor(step)}
+
+
+def save(checkpoints: Checkpoints, *steps: int) -> None:
+    for step in steps:
+        checkpoints.save(step, table(step), {"step": step})
+
+
+def step_of(saved: tuple[dict[str, Tensor], dict[str, Any]] | None) -> int:
+    """The step of a checkpoint, after checking that its tensors and state belong together."""
+    assert saved is not None
+    tensors, state = saved
+    step: int = state["step"]
+    assert tensors["steps"].item() == step and torch.equal(tensors["table"], table(step)["table"])
+    return step
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def run(code: str, *arguments: object) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# -- what is saved comes back ----------------------------------------------------------------------------
+
+
+def test_tensors_come_back_bit_for_bit(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    floats, whole = "float64 float32 float16 bfloat16", "int64 int32 int16 int8"
+    tensors = {name: torch.randn(7, 3).to(getattr(torch, name)) for name in floats.split()}
+    tensors |= {name: torch.arange(-5, 5).to(getattr(torch, name)) for name in whole.split()}
+    tensors |= {
+        "bytes": torch.get_rng_state(),
+        "bool": torch.tensor([True, False, True]),
+        "scalar": torch.tensor(3.5),
+        "empty": torch.zeros(0, 4),
+        "transposed": torch.randn(4, 6).T,
+        "parameter": torch.nn.Parameter(torch.randn(5)),
+        "odd": torch.tensor([math.nan, math.inf, -0.0, 5e-324]),
+        "naïve name.with-dots": torch.ones(1),
+    }
+    Checkpoints(tmp_path).save(1, tensors, {})
+    saved = Checkpoints(tmp_path).newest()
+    assert saved is not None and set(saved[0]) == set(tensors)
+    for name, tensor in tensors.items():
+        back = saved[0][name]
+        assert back.dtype == tensor.dtype and back.shape == tensor.shape, name
+        raw = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
+        assert torch.equal(back.reshape(-1).view(torch.uint8), raw), name
+    with safetensors.safe_open(tmp_path / "step-000000001.safetensors", "pt") as file:  # others can read it too
+        assert set(file.keys()) == set(tensors)
+
+
+states = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.dictionaries(st.text(), states, max_size=4))
+def test_the_state_comes_back_exactly(state: dict[str, Any]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Checkpoints(Path(folder)).save(3, {}, state)
+        saved = Checkpoints(Path(folder)).newest()
+        assert saved is not None and repr(saved[1]) == repr(state)  # repr: nan, -0.0 and 1 against 1.0 count
+
+
+def test_the_json_is_for_every_reader(tmp_path: Path) -> None:
+    Checkpoints(tmp_path).save(12, table(12), {"best": -math.inf, "loss": [math.nan, 0.1]})
+    text = (tmp_path / "step-000000012.json").read_text()
+    document = json.loads(text, parse_constant=lambda name: pytest.fail(name))
+    assert list(document) == ["format", "step", "file", "sha256", "bytes", "state", "checksum"]
+    assert document["state"] == {"best": {"$float": "-inf"}, "loss": [{"$float": "nan"}, 0.1]}
+    assert document["bytes"] == (tmp_path / document["file"]).stat().st_size
+    assert (document["format"], document["step"]) == (1, 12)
+
+
+@pytest.mark.parametrize("state", [{"$float": 1}, {"a": {1: 2}}])
+def test_a_state_that_would_not_come_back_is_refused(tmp_path: Path, state: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="keys of a checkpoint's state"):
+        Checkpoints(tmp_path).save(1, {}, state)
+    assert Checkpoints(tmp_path).newest() is None
+
+
+def test_writing_to_a_loaded_tensor_leaves_the_file_alone(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    save(checkpoints, 5)
+    saved = checkpoints.newest()
+    assert saved is not None
+    saved[0]["table"].add_(1)
+    assert step_of(checkpoints.newest()) == 5
+    save(checkpoints, 6, 7, 8)  # its file is gone now
+    assert saved[0]["table"].tolist() == [6.0] * 50
+
+
+# -- which ones are kept ---------------------------------------------------------------------------------
+
+
+def test_the_newest_two_are_kept(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path / "new")
+    assert checkpoints.newest() is None and checkpoints.best() is None
+    save(checkpoints, 1, 2, 30)
+    assert names(tmp_path / "new") == [
+        "step-000000002.json",
+        "step-000000002.safetensors",
+        "step-000000030.json",
+        "step-000000030.safetensors",
+    ]
+    assert step_of(checkpoints.newest()) == 30
+    save(Checkpoints(tmp_path / "new", keep=1), 31)
+    assert names(tmp_path / "new") == ["step-000000031.json", "step-000000031.safetensors"]
+
+
+def test_the_same_step_again(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    for value in range(4):
+        checkpoints.save(7, {"x": torch.tensor(value)}, {"value": value})
+        saved = checkpoints.newest()
+        assert saved is not None and saved[0]["x"].item() == saved[1]["value"] == value
+        assert len(names(tmp_path)) == 2
+
+
+def test_best_is_one_pair_beside_the_others(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    save(checkpoints, 5)
+    for step in (5, 6, 6):
+        checkpoints.save_best(step, table(step), {"step": step})
+        assert step_of(checkpoints.best()) == step
+    assert step_of(checkpoints.newest()) == 5
+    save(checkpoints, 7, 8)
+    assert step_of(checkpoints.best()) == 6
+    assert [name for name in names(tmp_path) if "best" in name] == [
+        "best-000000006.again.safetensors",
+        "best.json",
+    ]
+
+
+def test_going_back_removes_the_steps_that_were_left_behind(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    save(checkpoints, 10, 20)
+    (tmp_path / "step-000000020.safetensors").write_bytes(b"")
+    assert step_of(checkpoints.newest()) == 10
+    save(checkpoints, 15)
+    notes: list[str] = []
+    assert step_of(checkpoints.newest(notes.append)) == 15 and notes == []
+    assert {name[:14] for name in names(tmp_path)} == {"step-000000010", "step-000000015"}
+
+
+# -- damage ----------------------------------------------------------------------------------------------
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def spoil(path: Path) -> None:
+    path.write_text(path.read_text().replace('"step": 20', '"step": 21').replace(".safetensors", ".safetensor"))
+
+
+def list_only(path: Path) -> None:
+    path.write_text("[]")
+
+
+DAMAGE: list[tuple[str, Callable[[Path], None], str]] = [
+    (
+        "safetensors",
+        truncate,
+        r"step-000000020 is damaged and is passed over: .*safetensors has \d+ bytes, not \d+",
+    ),
+    (
+        "safetensors",
+        flip,
+        r"is damaged and is passed over: the content of step-000000020\.safetensors was changed",
+    ),
+    ("safetensors", empty, r"step-000000020\.safetensors has 0 bytes"),
+    ("safetensors", Path.unlink, r"step-000000020\.safetensors is missing"),
+    ("json", truncate, r"step-000000020\.json cannot be read|^$"),
+    ("json", empty, r"step-000000020\.json cannot be read"),
+    ("json", spoil, r"the content of step-000000020\.json was changed"),
+    ("json", list_only, r"step-000000020\.json is not a JSON object"),
+    (
+        "json",
+        Path.unlink,
+        r"step-000000020 was never finished and is passed over: it has no step-000000020\.json",
+    ),
+]
+
+
+@pytest.mark.parametrize(("ending", "damage", "sentence"), DAMAGE)
+def test_a_damaged_newest_is_told_and_the_one_before_is_used(
+    tmp_path: Path, ending: str, damage: Callable[[Path], None], sentence: str
+) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    save(checkpoints, 10, 20)
+    path = tmp_path / f"step-000000020.{ending}"
+    if damage is truncate and ending == "json":
+        path.write_bytes(path.read_bytes()[:-3])  # the last byte is only a line break
+    else:
+        damage(path)
+    notes: list[str] = []
+    assert step_of(checkpoints.newest(notes.append)) == 10
+    assert len(notes) == 1 and re.search(sentence, notes[0]), notes
+
+
+@pytest.mark.parametrize("ending", ["json", "safetensors"])
+def test_any_flipped_bit_is_noticed_or_harmless(tmp_path: Path, ending: str) -> None:
+    checkpoints, rng = Checkpoints(tmp_path), random.Random(0)
+    save(checkpoints, 10, 20)
+    path = tmp_path / f"step-000000020.{ending}"
+    whole, noticed = path.read_bytes(), 0
+    for _ in range(150):
+        content = bytearray(whole)
+        content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+        path.write_bytes(content)
+        notes: list[str] = []
+        step = step_of(checkpoints.newest(notes.append))
+        assert (step, len(notes)) in [(10, 1), (20, 0)]
+        noticed += step == 10
+    # In the JSON a blank may become another blank, which changes nothing.
+    assert noticed == 150 if ending == "safetensors" else noticed > 140
+
+
+def test_all_damaged_is_an_error(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    save(checkpoints, 10, 20)
+    for path in tmp_path.glob("*.safetensors"):
+        truncate(path)
+    with pytest.raises(DuraError, match=r"no checkpoint in .* can be used \(step-000000020: .*; step-000000010: .*\)"):
+        checkpoints.newest()
+
+
+def test_killed_in_the_first_checkpoint_is_no_damage(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    save(checkpoints, 10)
+    (tmp_path / "step-000000010.json").unlink()
+    notes: list[str] = []
+    assert checkpoints.newest(notes.append) is None and len(notes) == 1
+    save(checkpoints, 4)
+    assert names(tmp_path) == ["step-000000004.json", "step-000000004.safetensors"]
+
+
+def test_a_damaged_best_is_an_error(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save_best(3, table(3), {"step": 3})
+    flip(tmp_path / "best-000000003.safetensors")
+    with pytest.raises(DuraError, match=r"the best checkpoint in .* is damaged: the content of best-000000003"):
+        checkpoints.best()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [({"format": 2}, "has format 2, but this dura reads formats up to 1; update dura"),
+     ({"file": "../x.safetensors"}, "names a file outside its folder")],
+)  # fmt: skip
+def test_foreign_json_is_refused(tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
+    from dura.training.checkpoint import _checksum
+
+    save(Checkpoints(tmp_path), 1)
+    path = tmp_path / "step-000000001.json"
+    document = json.loads(path.read_text()) | change
+    del document["checksum"]
+    path.write_text(json.dumps(document | {"checksum": _checksum(document)}))
+    with pytest.raises(DuraError, match=sentence):
+        Checkpoints(tmp_path).newest()
+
+
+# -- killed, full ----------------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """Stands for the end of the process at one system call."""
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("step", [20, 30])
+def test_death_at_each_rename_and_removal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool, step: int
+) -> None:
+    """Whatever the system call before or after which the process dies, the old or the new pair is whole."""
+    done, calls, died = {name: getattr(Path, name) for name in ("replace", "unlink")}, 0, 0
+
+    def dying(name: str) -> Callable[..., Any]:
+        def call(self: Path, *arguments: Any, **options: Any) -> Any:
+            nonlocal calls
+            calls -= 1
+            if calls == 0 and not after:
+                raise Killed
+            result = done[name](self, *arguments, **options)
+            if calls == 0:
+                raise Killed
+            return result
+
+        return call
+
+    for last in range(1, 12):
+        folder = tmp_path / str(last)
+        checkpoints = Checkpoints(folder)
+        save(checkpoints, 10, 20)
+        checkpoints.save_best(20, table(20), {"step": 20})
+        with monkeypatch.context() as patch:
+            for name in done:
+                patch.setattr(Path, name, dying(name))
+            calls = last
+            try:
+                save(checkpoints, step)
+                checkpoints.save_best(step, table(step), {"step": step})
+            except Killed:
+                died += 1
+        assert step_of(checkpoints.newest()) in (20, step)
+        assert step_of(checkpoints.best()) in (20, step)
+    assert 6 <= died < 11  # the range of calls was wide enough to see a whole save
+
+
+KILL = """
+import json, os, random, signal, sys, time
+from pathlib import Path
+import torch
+from dura.training.checkpoint import Checkpoints
+
+checkpoints, rng = Checkpoints(Path(sys.argv[1])), random.Random(0)
+
+def table(step):
+    return {"table": torch.full((50_000,), float(step)), "steps": torch.tensor(step)}
+
+def check(saved):
+    tensors, state = saved
+    assert tensors["steps"].item() == state["step"] and bool((tensors["table"] == state["step"]).all())
+    return state["step"]
+
+def train(step):
+    while True:
+        checkpoints.save(step, table(step), {"step": step})
+        checkpoints.save_best(step, table(step), {"step": step})
+        step += 1
+
+last, best, notes, kills = 0, 0, [], 0
+began = time.monotonic()
+checkpoints.save(0, table(0), {"step": 0})
+checkpoints.save_best(0, table(0), {"step": 0})
+pace = time.monotonic() - began  # of this disk: kill after up to three rounds of saving
+while time.monotonic() - began < float(sys.argv[2]):
+    child = os.fork()
+    if child == 0:
+        train(last)
+    time.sleep(rng.uniform(0, 3 * pace))
+    os.kill(child, signal.SIGKILL)
+    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+    kills += 1
+    before, last, best = (last, best), check(checkpoints.newest(notes.append)), check(checkpoints.best())
+    assert last >= before[0] and best >= before[1]
+left = [name for name in os.listdir(sys.argv[1]) if name.endswith(".tmp")]
+print(json.dumps({"kills": kills, "steps": last, "notes": notes, "left": len(left)}))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs fork and kill -9")
+def test_kill_minus_nine_at_random_moments(tmp_path: Path) -> None:
+    seen = json.loads(run(KILL, tmp_path, 2))
+    assert seen["kills"] >= 3 and seen["steps"] >= 1
+    assert all("was never finished" in note for note in seen["notes"])
+    assert step_of_any(Checkpoints(tmp_path).newest()) == seen["steps"]
+
+
+def step_of_any(saved: tuple[dict[str, Tensor], dict[str, Any]] | None) -> int:
+    assert saved is not None
+    return int(saved[0]["steps"])
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A real file system of 1 MB, where the tests may mount one."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if sys.platform != "linux" or shutil.which("mount") is None:
+        pytest.skip("no tmpfs here")
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("may not mount a file system here")
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_a_full_disk_keeps_the_earlier_checkpoints(small_disk: Path) -> None:
+    checkpoints = Checkpoints(small_disk / "checkpoints")
+    save(checkpoints, 10, 20)
+    kept = names(small_disk / "checkpoints")
+    for write in (checkpoints.save, checkpoints.save_best):
+        with pytest.raises(
+            DuraError, match=r"disk/checkpoints: there is no space left .*; earlier checkpoints are kept"
+        ):
+            write(30, {"table": torch.zeros(400_000)}, {})
+        assert names(small_disk / "checkpoints") == kept
+    assert step_of(checkpoints.newest()) == 20
+    save(checkpoints, 31)
+    assert step_of(checkpoints.newest()) == 31
+
+
+def test_a_full_disk_by_a_limit(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    checkpoints = Checkpoints(tmp_path)
+    save(checkpoints, 10)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        with pytest.raises(DuraError, match=r"cannot write step-000000020\.safetensors in .*: there is no space left"):
+            checkpoints.save(20, {"table": torch.zeros(10_000)}, {})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert step_of(checkpoints.newest()) == 10 and len(names(tmp_path)) == 2
