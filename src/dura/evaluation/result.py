@@ -1,0 +1,165 @@
+"""Result: the metrics of one evaluation together with the protocol they were obtained by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dura.data.categories import relation_categories
+from dura.data.graph import Graph
+from dura.evaluation.metrics import HITS, Group, by, metrics
+from dura.evaluation.ranking import Scorer, rank
+from dura.types import TIES, BadInput, IntArray, Metrics, Ranks, Split, Ties, __version__
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+HEADLINE: Ties = "realistic"
+SHOWN = 40
+"""A printed result shows so many lines of a breakdown; `to_frame` and `to_dict` have all."""
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """What `evaluate` found on one split, under each tie policy, with the protocol; prints as a small table.
+
+    `groups` holds the breakdowns that were asked for, by kind and name: `result.groups["side"]["head"].mrr`.
+    """
+
+    split: Split
+    ties: dict[Ties, Metrics]
+    protocol: dict[str, Any]
+    groups: dict[Group, dict[str, Metrics]] = field(default_factory=dict)
+
+    @property
+    def metrics(self) -> Metrics:
+        """The headline: both sides, realistic ties."""
+        return self.ties[HEADLINE]
+
+    @property
+    def mrr(self) -> float:
+        """The headline's mean reciprocal rank."""
+        return self.metrics.mrr
+
+    @property
+    def hits(self) -> dict[int, float]:
+        """The headline's share of ranks not above 1, 3 and 10."""
+        return self.metrics.hits
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON; the headline's figures stand at the top."""
+        groups = {kind: {name: m.to_dict() for name, m in group.items()} for kind, group in self.groups.items()}
+        return {
+            "split": self.split,
+            **self.metrics.to_dict(),
+            "ties": {ties: m.to_dict() for ties, m in self.ties.items()},
+            "protocol": self.protocol,
+            **({"by": groups} if groups else {}),
+        }
+
+    def to_frame(self) -> pl.DataFrame:
+        """A polars DataFrame: a row for each tie policy, then one for each group of the breakdowns."""
+        import polars as pl
+
+        return pl.DataFrame([{"by": kind, "name": name, **_figures(m)} for kind, name, m in self._rows()])
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The same rows as a pandas DataFrame."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise BadInput("pandas is not installed; use to_frame(), or: pip install 'dura[pandas]'") from None
+        return pd.DataFrame(self.to_frame().to_dict(as_series=False))
+
+    def __repr__(self) -> str:
+        p, kinds = self.protocol, ("ties", *self.groups)
+        lines = [f"{self.split} facts of {p['graph']}: {p['filter']}; {p['sides']} sides; {p['candidates']} ranked"]
+        if p["unseen_entities"]["entities"]:
+            lines += [
+                "entities not seen in train: {entities:,}, in {ranked_facts:,} of the ranked facts".format(
+                    **p["unseen_entities"]
+                )
+            ]
+        for kind in kinds:
+            rows = [(name, _figures(m)) for k, name, m in self._rows() if k == kind]
+            width = max(16, *(len(name) for name, _ in rows[:SHOWN])) if rows else 16
+            lines += ["", f"{kind:<{width}}" + "".join(f"{title:>11}" for title in _figures(self.metrics))]
+            lines += [f"{name:<{width}}" + "".join(map(_cell, figures.values())) for name, figures in rows[:SHOWN]]
+            if len(rows) > SHOWN:
+                lines.append(f"… and {len(rows) - SHOWN:,} more")
+        return "\n".join(lines)
+
+    def _rows(self) -> Iterator[tuple[str, str, Metrics]]:
+        yield from (("ties", name, m) for name, m in self.ties.items())
+        yield from ((kind, name, m) for kind, group in self.groups.items() for name, m in group.items())
+
+
+def _figures(m: Metrics) -> dict[str, float | int]:
+    hits = {f"hits@{k}": m.hits[k] for k in HITS}
+    return {"mrr": m.mrr, **hits, "mean_rank": m.mean_rank, "amri": m.amri, "ranks": m.ranks}
+
+
+def _cell(value: float) -> str:
+    if isinstance(value, int):
+        return f"{value:>11,}"
+    return f"{value:>11.4f}" if abs(value) <= 1 else f"{value:>11,.1f}"
+
+
+def evaluate(
+    model: Scorer,
+    graph: Graph,
+    split: Split = "test",
+    by: Group | Sequence[Group] | None = None,
+    *,
+    block: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Result:
+    """Rank both sides of every fact of a split among all entities, the other known answers of all splits left out.
+
+    `by` adds breakdowns: side, relation, category, category-side. See `rank` for `block` and `progress`.
+    """
+    facts = graph.facts(split)
+    if not len(facts):
+        raise BadInput(f"the {split} split of the graph {graph.name!r} holds no facts, so there is nothing to evaluate")
+    entities = len(model.tails())
+    if entities != len(graph.entities):
+        raise BadInput(
+            f"the model has {entities:,} entities and the graph {graph.name!r} has {len(graph.entities):,}; "
+            "evaluate it on the graph it was trained on"
+        )
+    ranks = rank(model, facts, graph.known, len(graph.relations), block=block, progress=progress)
+    kinds: Sequence[Group] = [by] if isinstance(by, str) else by or []
+    return Result(
+        split=split,
+        ties={ties: metrics(ranks, ties) for ties in TIES},
+        protocol=_protocol(graph, facts),
+        groups={kind: _breakdown(ranks, kind, graph) for kind in kinds},
+    )
+
+
+def _breakdown(ranks: Ranks, kind: Group, graph: Graph) -> dict[str, Metrics]:
+    categories = relation_categories(graph.train, len(graph.relations)) if kind.startswith("category") else None
+    return by(ranks, kind, relations=list(graph.relations), categories=categories, ties=HEADLINE)
+
+
+def _protocol(graph: Graph, facts: IntArray) -> dict[str, Any]:
+    """How the figures were obtained: two results may be compared where these agree."""
+    unseen = np.zeros(len(graph.entities), dtype=bool)
+    unseen[graph.unseen] = True
+    return {
+        "graph": graph.name,
+        "data_digest": graph.digest,
+        "filter": "train+valid+test, filtered",
+        "sides": "both",
+        "ties": HEADLINE,
+        "candidates": f"all {len(graph.entities)} entities",
+        "unseen_entities": {
+            "entities": len(graph.unseen),
+            "ranked_facts": int(np.count_nonzero(unseen[facts[:, 0]] | unseen[facts[:, 2]])),
+        },
+        "dura": __version__,
+    }
