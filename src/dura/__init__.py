@@ -14,7 +14,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from dura.types import BadInput, DuraError
+from dura.types import BadInput, DuraError, __version__
 
 if TYPE_CHECKING:
     from dura.config import Experiment
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from dura.experiments.api import fit, from_facts, load, open, read  # noqa: A004
     from dura.experiments.trained import Trained
 
-__version__ = "0.1.0"
 __all__ = [
     "BadInput",
     "DuraError",
     "Experiment",
     "Graph",
     "Trained",
+    "__version__",
     "fit",
     "from_facts",
     "load",
@@ -55,4 +55,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return sorted(__all__)

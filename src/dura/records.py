@@ -29,7 +29,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dura.types import BadInput, DuraError
+from dura.types import BadInput, DuraError, __version__
 
 FORMAT = 1
 """The newest format of run folders that this program reads, and the one it writes."""
@@ -162,7 +162,7 @@ class RunFolder:
     def describe(self, graph: Mapping[str, Any]) -> None:
         """Write run.json with what the graph is; from now on the folder is a run."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        about = {"format": FORMAT, "dura": _version(), "created": now, "graph": dict(graph)}
+        about = {"format": FORMAT, "dura": __version__, "created": now, "graph": dict(graph)}
         write_atomic(self.path / "run.json", (json.dumps(_finite(about), indent=2) + "\n").encode())
 
     def about(self) -> dict[str, Any]:
@@ -217,16 +217,6 @@ def curve(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """
     last = {record["epoch"]: dict(record) for record in records if record.get("kind") == "epoch"}
     return [last[epoch] for epoch in sorted(last)]
-
-
-def _version() -> str:
-    """The installed program's version; asked of the metadata, because `import dura` would lead upstairs."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("dura")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _record(line: bytes) -> dict[str, Any] | None:

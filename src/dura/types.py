@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
+__version__ = "0.1.0"
+
 IntArray = NDArray[np.integer[Any]]
 FloatArray = NDArray[np.float64]
 Split = Literal["train", "valid", "test"]
@@ -124,9 +126,9 @@ class Ranks:
         ranks: FloatArray = 1.0 + self.greater + share * self.equal
         return ranks
 
-    def select(self, mask: NDArray[np.bool_]) -> Ranks:
-        """The entries where `mask` holds."""
-        return Ranks(*(getattr(self, name)[mask] for name in Ranks.__dataclass_fields__))
+    def select(self, which: NDArray[np.bool_] | IntArray) -> Ranks:
+        """The entries where a mask holds, or those at these positions."""
+        return Ranks(*(getattr(self, name)[which] for name in Ranks.__dataclass_fields__))
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import weakref
 
 import pytest
 import torch
@@ -108,6 +110,19 @@ def test_factors_hold_what_they_say(name: str) -> None:
     _, relations, _ = tables(model)
     torch.testing.assert_close(f.relation, relations[[0, 2]])
     assert f.relation_counts.tolist() == [1, 5]
+
+
+def test_factors_are_freed_at_once(name: str) -> None:
+    """No cycle of references: a batch's rows must not wait for the garbage collector."""
+    ids = torch.tensor([0, 1])
+    gc.disable()
+    try:
+        f = build(name).factors(ids, ids, ids, ids)
+        rows = [weakref.ref(tensor) for tensor in (f.query, f.tail, f.reverse, f.relation)]
+        del f
+        assert all(row() is None for row in rows)
+    finally:
+        gc.enable()
 
 
 def test_tables_have_the_sizes_of_the_graph(name: str) -> None:

@@ -1,1 +1,4 @@
-"""Distributed: the seam for several processes (a world of ranks, entity rows per rank). Nothing is here yet; size 1 needs nothing."""
+"""Distributed: the seam for several processes (a world of ranks, entity rows per rank).
+
+Nothing is here yet; one process needs nothing.
+"""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cache
 
 import torch
 from torch import Tensor, nn
 
 from dura.models.families import Family, Relations
 from dura.models.rows import rows
-from dura.types import Factors, Sizes
+from dura.types import BadInput, Factors, Sizes
 
 
 class Model(nn.Module, ABC):
@@ -67,6 +68,10 @@ class SemanticMatching(Model):
 
     def __init__(self, sizes: Sizes, rank: int, init_scale: float) -> None:
         super().__init__()
+        if rank < 1:
+            raise BadInput(f"model.rank is {rank}, but an embedding has at least one dimension")
+        if not init_scale >= 0:
+            raise BadInput(f"model.init_scale is {init_scale}, but a scale is zero or more")
         self.sizes, self.rank = sizes, rank
         width = self.family.width(rank)
         self.entity = nn.Parameter(torch.empty(sizes.entities, width))
@@ -118,14 +123,17 @@ class SemanticMatching(Model):
             facts = torch.bincount(relations.index[question], minlength=len(relations.rows))
             return relations.rows, facts.to(h.dtype)
 
-        factors = Factors(
+        @cache  # not through the Factors: a cycle of references would keep every batch until the next garbage collection
+        def tail() -> Tensor:
+            return self.tails(answers)
+
+        return Factors(
             head=h,
             query=self.family.apply(h, relations),
             counts=counts,
             question=question,
             complex=self.family.complex,
-            read_tail=lambda: self.tails(answers),
-            read_reverse=lambda: self.family.adjoint(factors.tail, relations.at(question)),
+            read_tail=tail,
+            read_reverse=lambda: self.family.adjoint(tail(), relations.at(question)),
             read_relation=relation_and_counts,
         )
-        return factors

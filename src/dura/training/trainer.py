@@ -24,7 +24,6 @@ from dura.regularizers import Regularizer
 from dura.training.checkpoint import Checkpoints
 from dura.types import DuraError
 
-
 COLLAPSED = 1e-3
 """A mean penalty a fact below this, weight left out, means that the tables hold nearly nothing."""
 

@@ -1,0 +1,71 @@
+"""What the commands share: output, errors, notices and the options that several of them have."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+HELP: dict[str, Any] = {"rich_markup_mode": None, "context_settings": {"help_option_names": ["-h", "--help"]}}
+"""Plain help texts: examples stay as typed, and rich need not be imported."""
+
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder made by 'dura train'.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, nothing else there.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress display.")]
+DeviceOption = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1 or mps.")]
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """Write one JSON document; numbers that JSON does not have become null."""
+    typer.echo(json.dumps(_plain(document), ensure_ascii=False, indent=2, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def say(sentence: str) -> None:
+    """A line for the person at the terminal, on standard error."""
+    typer.echo(sentence, err=True)
+
+
+def fail(sentence: str, code: int) -> NoReturn:
+    """End the command with one sentence."""
+    say(f"dura: {sentence}")
+    sys.exit(code)
+
+
+@contextmanager
+def counting_bar(title: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """A bar on standard error that is told (done, of how many); nothing where that is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal) as bars:
+        task = bars.add_task(title, total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+def print_table(table: Table) -> None:
+    """Print a rich table on standard output; a pipe gets plain text, wide enough for every column."""
+    from rich.console import Console
+
+    console = Console()
+    console.print(table) if console.is_terminal else Console(width=200).print(table)

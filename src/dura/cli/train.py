@@ -1,0 +1,257 @@
+"""`dura train` and `dura presets`."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dura.cli.common import JsonOption, QuietOption, print_json, print_table, say
+from dura.types import BadInput
+
+if TYPE_CHECKING:
+    from dura.experiments.trained import Trained
+
+
+def complete_preset(incomplete: str) -> list[str]:
+    """Shell completion of preset names."""
+    from dura.config import presets as known
+
+    return [name for name in known() if name.startswith(incomplete)]
+
+
+def complete_graph(incomplete: str) -> list[str]:
+    """Shell completion of graph names."""
+    from dura.data.catalog import list_graphs
+
+    return [entry.name for entry in list_graphs() if entry.name.startswith(incomplete)]
+
+
+def train(
+    preset: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PRESET]",
+            help="Settings to start from, e.g. umls/complex-dura ('dura presets' lists them) or a .toml file.",
+            autocompletion=complete_preset,
+        ),
+    ] = None,
+    graph: Annotated[
+        str | None,
+        typer.Option(
+            help="A catalog NAME, a FOLDER with train/valid/test, or a FILE of facts.",
+            autocompletion=complete_graph,
+        ),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="complex (default), cp, distmult or rescal.")] = None,
+    rank: Annotated[int | None, typer.Option(help="Size of the embeddings (default 200).")] = None,
+    regularizer: Annotated[
+        str | None, typer.Option(help="dura (default), dura-i, dura-ii, n3, fro, reg-p1 or none.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="At most so many passes over the facts.")] = None,
+    batch: Annotated[int | None, typer.Option(help="Questions a step.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Same seed, same numbers.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu (default), cuda, cuda:1 or mps.")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Any other setting by its path, e.g. regularizer.weight=0.05; may be repeated.",
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="Which columns hold head, relation, tail: positions from 0 or header names, e.g. 0,2,1 or from,link,to."
+        ),
+    ] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Read on past bad lines and say how many were skipped.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="The run folder to make (default: runs/GRAPH-MODEL-REGULARIZER-N)."),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(metavar="RUN", help="Continue this run where it stopped; takes no other settings."),
+    ] = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Train a model on a graph and keep it in a run folder.
+
+    Examples:
+
+        dura train umls/complex-dura
+
+        dura train --graph facts.tsv
+
+        dura train --graph mydata/ --model rescal --rank 100 --set regularizer.weight=0.1 --out runs/mine
+
+        dura train --resume runs/mine
+    """  # fmt: skip
+    chosen = {
+        "model": model,
+        "rank": rank,
+        "regularizer": regularizer,
+        "epochs": epochs,
+        "batch": batch,
+        "lr": lr,
+        "seed": seed,
+        "device": device,
+    }
+    if resume is not None:
+        given = [
+            f"--{key}"
+            for key, value in {
+                **chosen,
+                "graph": graph,
+                "out": out,
+                "set": settings,
+                "columns": columns,
+            }.items()
+            if value is not None
+        ]
+        if given or preset:
+            raise BadInput(
+                f"--resume continues a run with its own settings and takes no {', '.join(given) or 'preset'}"
+            )
+        _continue(resume, as_json, quiet)
+        return
+    more: dict[str, Any] = dict(_assignment(text) for text in settings or ())
+    if columns is not None:
+        more["graph.columns"] = tuple(int(c) if c.isdigit() else c for c in columns.split(","))
+    if skip_bad:
+        more["graph.skip_bad"] = True
+    _begin(preset, graph, chosen, more, out, as_json, quiet)
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise BadInput(f"--set takes KEY=VALUE such as regularizer.weight=0.05, not {text!r}")
+    return key, value
+
+
+def _begin(
+    preset: str | None,
+    graph: str | None,
+    chosen: dict[str, Any],
+    more: dict[str, Any],
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    from dura.experiments.api import choose
+
+    experiment = choose(preset, graph=graph, settings=more, **chosen)
+    if not experiment.graph.source:
+        raise BadInput(
+            "which graph? give a preset, or --graph with a catalog name, a folder or a file; e.g. --graph umls"
+        )
+    from dura.experiments.store import load_graph
+
+    read = load_graph(experiment.graph, None if quiet else lambda sentence: say(f"dura: {sentence}"))
+    from dura.experiments.run import train as run
+    from dura.training.display import display
+
+    out = out or free_folder(f"{read.name}-{experiment.model.name}-{experiment.regularizer.name}")
+    with stop_on_interrupt() as stopped, display(experiment, read.name, quiet) as listener:
+        trained = run(experiment, read, out, listeners=(listener,), stopped=stopped)
+    _report(trained, as_json)
+
+
+def _continue(path: Path, as_json: bool, quiet: bool) -> None:
+    from dura.experiments.run import resume
+    from dura.experiments.store import read_settings
+    from dura.records import RunFolder
+    from dura.training.display import display
+
+    folder = RunFolder.open(path)
+    with stop_on_interrupt() as stopped, display(read_settings(folder), path.name, quiet) as listener:
+        trained = resume(path, listeners=(listener,), stopped=stopped)
+    _report(trained, as_json)
+
+
+def free_folder(stem: str) -> Path:
+    """The first of runs/STEM-1, runs/STEM-2, … that is not there yet."""
+    n = 1
+    while (folder := Path("runs") / f"{stem}-{n}").exists():
+        n += 1
+    return folder
+
+
+@contextmanager
+def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C (or SIGTERM) asks training to stop after the step under way; a second one stops at once."""
+    asked: list[int] = []
+
+    def handler(number: int, _: Any) -> None:
+        asked.append(number)
+        if len(asked) > 1:
+            raise KeyboardInterrupt
+        say("dura: stopping after this step (once more to stop at once) …")
+
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+def _report(trained: Trained, as_json: bool) -> None:
+    """What came out of training, from the run's records."""
+    from dura.records import RunFolder, curve
+
+    assert trained.path is not None
+    records = RunFolder.open(trained.path).records()
+    epochs = curve(records)
+    validated = [record for record in epochs if "valid" in record]
+    best = max(validated, key=lambda record: record["valid"]["mrr"]) if validated else None
+    document = {
+        "run": str(trained.path),
+        "graph": trained.graph.name,
+        "epochs": len(epochs),
+        "best_epoch": best["epoch"] if best else None,
+        "valid": best["valid"] if best else None,
+        "seconds": epochs[-1]["seconds"] if epochs else 0.0,
+    }
+    if as_json:
+        print_json(document)
+        return
+    if best:
+        figures, epoch, spent = best["valid"], f"epoch {best['epoch']} of {len(epochs)}", document["seconds"]
+        typer.echo(f"valid MRR {figures['mrr']:.4f}, Hits@10 {figures['hits@10']:.4f} ({epoch}, {spent:.0f} s)")
+    typer.echo(f"run folder {trained.path}")
+    say(f"next: dura evaluate {trained.path}    dura predict {trained.path} --head … --relation …")
+
+
+def presets(as_json: JsonOption = False) -> None:
+    """List the presets: settings that come with dura, with the figures they should reach.
+
+    Example:
+
+        dura presets
+    """
+    from dura.config import preset as read
+    from dura.config import presets as known
+
+    rows = {name: read(name) for name in known()}
+    if as_json:
+        print_json({"presets": {name: experiment.to_dict() for name, experiment in rows.items()}})
+        return
+    from rich.table import Table
+
+    table = Table("preset", "model", "rank", "regularizer", "expected test MRR", box=None)
+    for name, e in rows.items():
+        expected = e.expected.get("mrr", "")
+        table.add_row(name, e.model.name, str(e.model.options.get("rank", "")), e.regularizer.name, str(expected))
+    print_table(table)

@@ -1,0 +1,109 @@
+"""The Python face: `load`, `read`, `from_facts`, `fit`, `open`; `dura/__init__.py` hands them on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dura.config import Experiment, preset
+from dura.data import from_facts, load
+from dura.data.graph import Graph
+from dura.experiments.trained import Trained, open_run
+from dura.types import BadInput
+
+__all__ = ["fit", "from_facts", "load", "open", "read"]
+
+
+def read(path: str | Path, **options: Any) -> Graph:
+    """Read a graph of your own: one file of facts (split for you) or a folder with train, valid and test.
+
+    The options are those of `load`: columns, header, separator, skip_bad, valid_share, test_share, split_seed.
+
+    >>> dura.read("facts.tsv", columns=("head", "relation", "tail"))  # doctest: +SKIP
+    """
+    if not Path(path).exists():
+        raise BadInput(f"there is no file or folder {str(path)!r} to read")
+    return load(Path(path), **options)
+
+
+def fit(
+    graph: Graph,
+    *,
+    preset: str | None = None,
+    model: str | None = None,
+    rank: int | None = None,
+    regularizer: str | None = None,
+    epochs: int | None = None,
+    batch: int | None = None,
+    lr: float | None = None,
+    seed: int | None = None,
+    device: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    progress: bool | None = None,
+) -> Trained:
+    """Train a model on a graph and return it, best state by validation.
+
+    What is not given comes from `preset` (a name such as "umls/complex-dura") or the defaults. `settings` takes any other
+    setting by its path: `settings={"regularizer.weight": 0.1}`. With `out` the run is kept in a folder that `dura.open` and
+    `dura train --resume` read. `progress` shows a live display (the default on a terminal).
+    """
+    from dura.experiments.run import train
+
+    experiment = choose(
+        preset,
+        model=model,
+        rank=rank,
+        regularizer=regularizer,
+        epochs=epochs,
+        batch=batch,
+        lr=lr,
+        seed=seed,
+        device=device,
+        settings=settings,
+    ).with_value("graph.source", graph.name)
+    from dura.training.display import display
+
+    with display(experiment, graph.name, quiet=progress is False) as listener:
+        return train(experiment, graph, None if out is None else Path(out), listeners=(listener,))
+
+
+def choose(
+    name: str | None,
+    *,
+    graph: str | None = None,
+    model: str | None = None,
+    rank: int | None = None,
+    regularizer: str | None = None,
+    epochs: int | None = None,
+    batch: int | None = None,
+    lr: float | None = None,
+    seed: int | None = None,
+    device: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Experiment:
+    """The experiment of a preset (or the defaults) with what the user chose on top; components before their options."""
+    experiment = preset(name) if name else Experiment()
+    for part, kind in (("model", model), ("regularizer", regularizer)):
+        if kind is not None and kind != getattr(experiment, part).name:
+            experiment = experiment.with_component(part, kind)
+    chosen = {
+        "graph.source": graph,
+        "model.rank": rank,
+        "training.epochs": epochs,
+        "training.batch": batch,
+        "optimizer.lr": lr,
+        "training.seed": seed,
+        "training.device": device,
+        **(settings or {}),
+    }
+    for path, value in chosen.items():
+        if value is not None:
+            experiment = experiment.with_value(path, value)
+    return experiment
+
+
+def open(path: str | Path, device: str = "cpu") -> Trained:  # noqa: A001
+    """Open a run folder: the trained model with its graph."""
+    return open_run(path, device)

@@ -1,0 +1,127 @@
+"""Run: train an experiment, in a run folder or in memory, and continue one that was stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from dura.config import Experiment
+from dura.data.graph import Graph
+from dura.evaluation import metrics, rank
+from dura.experiments.parts import Parts, build
+from dura.experiments.store import load_tables, read_graph, read_settings, write_graph
+from dura.experiments.trained import Trained, open_run
+from dura.records import RunFolder
+from dura.training.checkpoint import Checkpoints
+from dura.training.trainer import Interrupted, Listener, Plan, Progress, Trainer
+from dura.types import DuraError
+
+
+class Recorder:
+    """Writes what training says into the run's records."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+
+    def step(self, progress: Progress, steps_in_epoch: int) -> None:
+        """Steps are not recorded."""
+
+    def epoch(self, record: dict[str, Any]) -> None:
+        """One line an epoch."""
+        self.folder.append({"kind": "epoch", **record})
+
+    def notice(self, sentence: str) -> None:
+        """One line a notice."""
+        self.folder.append({"kind": "notice", "text": sentence})
+
+
+def train(
+    experiment: Experiment,
+    graph: Graph,
+    out: Path | None = None,
+    *,
+    listeners: tuple[Listener, ...] = (),
+    stopped: Callable[[], bool] = lambda: False,
+) -> Trained:
+    """Train on the graph; with `out` in a run folder that can be resumed, without it in memory."""
+    parts = build(experiment, graph.sizes)
+    if out is None:
+        trainer = _trainer(experiment, graph, parts, None, listeners, stopped)
+        trainer.run()
+        if trainer.best_state:
+            load_tables(parts.model, trainer.best_state)
+        return Trained(parts.model, graph, experiment)
+    folder = RunFolder.create(out)
+    with folder.lock():
+        folder.write_settings(experiment.to_toml())
+        write_graph(folder, graph)
+        folder.append({"kind": "start"})
+        _finish(_trainer(experiment, graph, parts, folder, listeners, stopped), folder)
+    return open_run(out, experiment.training.device)
+
+
+def resume(
+    path: Path,
+    *,
+    listeners: tuple[Listener, ...] = (),
+    stopped: Callable[[], bool] = lambda: False,
+) -> Trained:
+    """Continue a stopped run, step for step as if it had never been stopped."""
+    folder = RunFolder.open(path)
+    with folder.lock():
+        experiment, graph = read_settings(folder), read_graph(folder)
+        trainer = _trainer(experiment, graph, build(experiment, graph.sizes), folder, listeners, stopped)
+        newest = Checkpoints(path / "checkpoints").newest(trainer.notice)
+        if newest is not None:
+            trainer.restore(*newest)
+        folder.append({"kind": "resume", "epoch": trainer.progress.epoch, "step": trainer.progress.step})
+        _finish(trainer, folder)
+    return open_run(path, experiment.training.device)
+
+
+def _finish(trainer: Trainer, folder: RunFolder) -> None:
+    try:
+        progress = trainer.run()
+    except Interrupted as error:
+        raise Interrupted(f"{error}; continue with: dura train --resume {folder.path}") from None
+    except DuraError as error:
+        folder.append({"kind": "failure", "text": str(error)})
+        raise
+    folder.append(
+        {
+            "kind": "end",
+            "epoch": progress.epoch,
+            "best_epoch": progress.best_epoch,
+            "seconds": progress.seconds,
+        }
+    )
+
+
+def _trainer(
+    experiment: Experiment,
+    graph: Graph,
+    parts: Parts,
+    folder: RunFolder | None,
+    listeners: tuple[Listener, ...],
+    stopped: Callable[[], bool],
+) -> Trainer:
+    t = experiment.training
+    questions = graph.questions.one_by_one() if t.batching == "facts" else graph.questions
+
+    def validate() -> dict[str, float]:
+        figures = metrics(rank(parts.model, graph.valid, graph.known, len(graph.relations)))
+        return {"mrr": figures.mrr, **{f"hits@{k}": share for k, share in figures.hits.items()}}
+
+    return Trainer(
+        parts.model,
+        parts.objective,
+        parts.regularizer,
+        parts.optimizer,
+        questions,
+        Plan(t.epochs, t.batch, t.seed, t.validate_every, t.patience, t.checkpoint_every),
+        validate=validate if len(graph.valid) else None,
+        checkpoints=None if folder is None else Checkpoints(folder.path / "checkpoints"),
+        listeners=listeners if folder is None else (Recorder(folder), *listeners),
+        stopped=stopped,
+    )

@@ -1,0 +1,110 @@
+"""Store: graphs into the run folder and out of it again, and tables into a model.
+
+The run keeps ids and names itself, so that it can be evaluated and queried where the original files are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dura.config import Experiment, GraphSettings
+from dura.data import load
+from dura.data.graph import Graph
+from dura.data.vocabulary import Vocabulary
+from dura.records import RunFolder, write_atomic
+from dura.types import SPLITS, DuraError, IntArray
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from dura.models import Model
+
+
+def load_graph(settings: GraphSettings, notify: Callable[[str], None] | None = None) -> Graph:
+    """The graph that the settings name, read and split as they say."""
+    return load(
+        settings.source,
+        columns=settings.columns or None,
+        header={"auto": None, "yes": True, "no": False}[settings.header],
+        separator=settings.separator or None,
+        skip_bad=settings.skip_bad,
+        valid_share=None if settings.valid_share == "auto" else settings.valid_share,
+        test_share=None if settings.test_share == "auto" else settings.test_share,
+        split_seed=settings.split_seed,
+        notify=notify,
+    )
+
+
+def read_settings(folder: RunFolder) -> Experiment:
+    """The settings that a run was started with."""
+    return Experiment.from_toml(folder.settings())
+
+
+def write_graph(folder: RunFolder, graph: Graph) -> None:
+    """Write vocabularies, labels and facts, and what they are into run.json."""
+    import safetensors.numpy
+
+    write_atomic(folder.path / "entities.txt", graph.entities.text().encode())
+    write_atomic(folder.path / "relations.txt", graph.relations.text().encode())
+    if graph.labels:
+        lines = "".join(f"{name}\t{label}\n" for name, label in graph.labels.items())
+        write_atomic(folder.path / "labels.tsv", lines.encode())
+    facts: dict[str, IntArray] = {split: np.ascontiguousarray(graph.facts(split), dtype=np.int32) for split in SPLITS}
+    write_atomic(folder.path / "facts.safetensors", safetensors.numpy.save(facts))
+    folder.describe(
+        graph={
+            "name": graph.name,
+            "digest": graph.digest,
+            "entities": len(graph.entities),
+            "relations": len(graph.relations),
+            **{split: len(graph.facts(split)) for split in SPLITS},
+        }
+    )
+
+
+def read_graph(folder: RunFolder) -> Graph:
+    """The graph that a run was trained on; damage is noticed by its digest."""
+    import safetensors
+    import safetensors.numpy
+
+    about = folder.about()["graph"]
+    try:
+        facts = safetensors.numpy.load_file(folder.path / "facts.safetensors")
+        graph = Graph(
+            name=about["name"],
+            entities=Vocabulary.read(folder.path / "entities.txt"),
+            relations=Vocabulary.read(folder.path / "relations.txt"),
+            labels=_labels(folder),
+            **{split: facts[split] for split in SPLITS},
+        )
+    except (OSError, KeyError, UnicodeDecodeError, safetensors.SafetensorError) as error:
+        raise DuraError(f"the graph in the run folder {folder.path} cannot be read: {error}") from None
+    if graph.digest != about["digest"]:
+        raise DuraError(
+            f"the graph in the run folder {folder.path} was changed or damaged: its digest is not the one it was "
+            "trained on; put back entities.txt, relations.txt and facts.safetensors as they were"
+        )
+    return graph
+
+
+def _labels(folder: RunFolder) -> dict[str, str]:
+    path = folder.path / "labels.tsv"
+    if not path.exists():
+        return {}
+    lines = path.read_bytes().decode().split("\n")[:-1]
+    return dict(line.split("\t", 1) for line in lines)
+
+
+def load_tables(model: Model, tensors: Mapping[str, Tensor]) -> None:
+    """Put tables read from a checkpoint into the model; a missing or misshapen one is an error."""
+    import torch
+
+    with torch.no_grad():
+        for name, table in model.named_parameters():
+            found = tensors.get(name)
+            if found is None or found.shape != table.shape:
+                raise DuraError(f"the checkpoint does not fit the settings: the table {name!r} is missing or misshapen")
+            table.copy_(found)
