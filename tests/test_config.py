@@ -37,6 +37,7 @@ name = "adagrad"
 lr = 0.1
 [training]
 epochs = 100
+anneal = 0
 batch = 500
 batching = "questions"
 validate_every = 1
@@ -86,6 +87,7 @@ graphs = st.builds(
 trainings = st.builds(
     TrainingSettings,
     epochs=natural,
+    anneal=natural,
     batch=st.integers(1, 2**40),
     batching=st.sampled_from(["questions", "facts"]),
     patience=natural,
@@ -139,9 +141,7 @@ def test_settings_are_frozen() -> None:
 
 
 GRAPH_HAS = "graph has source, columns, header, separator, skip_bad, valid_share, test_share, split_seed"
-TRAINING_HAS = (
-    "training has epochs, batch, batching, validate_every, patience, checkpoint_every, seed, device, precision, threads"
-)
+TRAINING_HAS = "training has epochs, anneal, batch, batching, validate_every, patience, checkpoint_every, seed, device, precision, threads"
 TABLES = "graph, model, regularizer, objective, optimizer, training"
 SCALAR = "true or false, a whole number, a number"
 REFUSALS = {

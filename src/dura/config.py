@@ -79,6 +79,8 @@ class TrainingSettings:
     """How long, in which batches and on what a model is trained."""
 
     epochs: int = _least(100, 0)
+    anneal: int = _least(0, 0)
+    """Over so many last epochs the learning rate falls linearly to zero, 0 = it stays."""
     batch: int = _least(500, 1)
     batching: Batching = "questions"
     validate_every: int = _least(1, 1)

@@ -183,7 +183,7 @@ def test_dura_beats_no_regularizer_on_a_bundled_graph() -> None:
         )
         results[name] = fitted.evaluate("test").metrics.mrr
     assert results["dura"] > results["none"] + 0.01
-    assert results["dura"] > 0.8
+    assert results["dura"] > 0.78
 
 
 def test_a_run_holds_its_graph(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_resumed_is_bit_equal_to_uninterrupted(tmp_path: Path, stop_at: int, rul
     def validate() -> dict[str, float]:
         return {"mrr": float(next(figures) % 3)}
 
-    plan = Plan(epochs=3, batch=11, patience=9)
+    plan = Plan(epochs=3, batch=11, patience=9, anneal=2)
     whole, whole_watcher = trainer(plan, validate=validate, rule=rule)
     whole.run()
 
@@ -194,6 +194,16 @@ def test_a_loss_that_is_no_number_stops_with_step_and_advice() -> None:
     t, _ = trainer(Plan(epochs=50, batch=30), lr=1e19)
     with pytest.raises(DuraError, match=r"at step \d+ of epoch \d+; try a smaller learning rate"):
         t.run()
+
+
+def test_the_learning_rate_falls_to_zero_over_the_last_epochs() -> None:
+    t, _ = trainer(Plan(epochs=3, batch=50, anneal=2), lr=0.4)
+    rates: list[float] = []
+    t.stopped = lambda: rates.append(t.optimizer.param_groups[0]["lr"]) is not None
+    t.run()
+    n = t.steps_in_epoch
+    assert rates[: n + 1] == [0.4] * (n + 1)
+    assert rates[n:] == pytest.approx([0.4 * (2 * n - i) / (2 * n) for i in range(2 * n)])
 
 
 def test_collapse_under_a_heavy_regularizer_is_said_once() -> None:

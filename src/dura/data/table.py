@@ -94,4 +94,6 @@ class BadLines:
         more = f"\n  and {self.total - len(self.first)} more" if self.total > len(self.first) else ""
         shown = "\n  ".join(map(str, self.first))
         count = "1 line is" if self.total == 1 else f"{self.total:,} lines are"
-        raise BadInput(f"{count} bad in {self.path} (skip-bad reads on without):\n  {shown}{more}")
+        raise BadInput(
+            f"{count} bad in {self.path} (--skip-bad, in Python skip_bad=True, reads on without):\n  {shown}{more}"
+        )

@@ -119,7 +119,7 @@ def _trainer(
         parts.regularizer,
         parts.optimizer,
         questions,
-        Plan(t.epochs, t.batch, t.seed, t.validate_every, t.patience, t.checkpoint_every),
+        Plan(t.epochs, t.batch, t.seed, t.validate_every, t.patience, t.checkpoint_every, t.anneal),
         validate=validate if len(graph.valid) else None,
         checkpoints=None if folder is None else Checkpoints(folder.path / "checkpoints"),
         listeners=listeners if folder is None else (Recorder(folder), *listeners),

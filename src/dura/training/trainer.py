@@ -81,6 +81,8 @@ class Plan:
     validate_every: int = 1
     patience: int = 0
     checkpoint_every: float = 60.0
+    anneal: int = 0
+    """Over so many last epochs the learning rate falls linearly to zero."""
 
 
 class Trainer:
@@ -114,6 +116,7 @@ class Trainer:
         frequency = torch.bincount(torch.as_tensor(questions.answers).long(), minlength=model.sizes.entities)
         weights = objective.entity_weights(frequency.to(self.device, model.tail_table.dtype))
         self.weights = weights
+        self.rates = [group["lr"] for group in optimizer.param_groups]
         self.steps_in_epoch = math.ceil(len(questions) / plan.batch)
         self._saved_at = time.monotonic()
         self._collapsed = False
@@ -175,9 +178,18 @@ class Trainer:
         values = float(loss.detach()), float(penalty.detach())
         if not all(map(math.isfinite, values)):
             raise DuraError(self._diverged(*values))
+        if self.plan.anneal:
+            self._anneal()
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=False)
         return values
+
+    def _anneal(self) -> None:
+        """Set the learning rate of this step; it follows from the steps done, so a resumed run has the same."""
+        left = self.plan.epochs * self.steps_in_epoch - self.progress.steps
+        share = min(1.0, left / (self.plan.anneal * self.steps_in_epoch))
+        for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
+            group["lr"] = rate * share
 
     def _diverged(self, loss: float, penalty: float) -> str:
         p = self.progress
