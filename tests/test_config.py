@@ -141,7 +141,10 @@ def test_settings_are_frozen() -> None:
 
 
 GRAPH_HAS = "graph has source, columns, header, separator, skip_bad, valid_share, test_share, split_seed"
-TRAINING_HAS = "training has epochs, anneal, batch, batching, validate_every, patience, checkpoint_every, seed, device, precision, threads"
+TRAINING_HAS = (
+    "training has epochs, anneal, batch, batching, validate_every, patience, checkpoint_every, "
+    "seed, device, precision, threads"
+)
 TABLES = "graph, model, regularizer, objective, optimizer, training"
 SCALAR = "true or false, a whole number, a number"
 REFUSALS = {
