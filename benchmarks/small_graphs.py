@@ -84,14 +84,14 @@ def write(path: Path, data: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tune", action="store_true", help="tune the weights on valid and write the presets")
+    parser.add_argument("--tune", action="store_true", help="tune the weights on valid and write the presets that are not there yet")
     parser.add_argument("--graph", choices=GRAPHS, nargs="*", default=list(GRAPHS))
     arguments = parser.parse_args()
     rows = []
     for name in arguments.graph:
         graph = dura.load(name)
         for model, regularizer in cells():
-            if arguments.tune:
+            if arguments.tune and not (PRESETS / name / f"{model}-{regularizer}.toml").exists():
                 tune(name, graph, model, regularizer)
             experiment = preset(f"{name}/{model}-{regularizer}")
             m = train(experiment, graph).evaluate("test").metrics
