@@ -84,7 +84,9 @@ def write(path: Path, data: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tune", action="store_true", help="tune the weights on valid and write the presets that are not there yet")
+    parser.add_argument(
+        "--tune", action="store_true", help="tune on valid and write the presets that are not there yet"
+    )
     parser.add_argument("--graph", choices=GRAPHS, nargs="*", default=list(GRAPHS))
     arguments = parser.parse_args()
     rows = []

@@ -94,6 +94,28 @@ def test_a_damaged_newest_checkpoint_is_reported_and_the_one_before_is_used(tmp_
     assert "damaged" in notices[0]
 
 
+def test_a_saved_model_cannot_be_continued(tmp_path: Path) -> None:
+    dura.fit(GRAPH, rank=4, epochs=1, progress=False).save(tmp_path / "run")
+    with pytest.raises(BadInput, match="without the state of its training"):
+        resume(tmp_path / "run")
+
+
+def test_a_run_without_any_checkpoint_begins_anew(tmp_path: Path) -> None:
+    first = train(quick(), GRAPH, tmp_path / "run")
+    for file in (tmp_path / "run" / "checkpoints").iterdir():
+        file.unlink()
+    again = resume(tmp_path / "run")
+    assert all(torch.equal(table, tables(again)[name]) for name, table in tables(first).items())
+
+
+def test_the_settings_of_a_run_write_every_default_out(tmp_path: Path) -> None:
+    train(quick(), GRAPH, tmp_path / "run")
+    written = Experiment.from_toml(tmp_path / "run" / "settings.toml")
+    assert written.regularizer.options == {"weight": 0.05, "lambda1": 0.5, "lambda2": 1.5}
+    assert written.model.options == {"rank": 4, "init_scale": 1e-3}
+    assert written.objective.options == {"w0": 0.0, "block": 0}
+
+
 def test_a_graph_that_was_changed_is_noticed(tmp_path: Path) -> None:
     dura.fit(GRAPH, rank=4, epochs=1, progress=False).save(tmp_path / "run")
     names = tmp_path / "run" / "entities.txt"

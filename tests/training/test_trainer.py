@@ -199,7 +199,12 @@ def test_a_loss_that_is_no_number_stops_with_step_and_advice() -> None:
 def test_the_learning_rate_falls_to_zero_over_the_last_epochs() -> None:
     t, _ = trainer(Plan(epochs=3, batch=50, anneal=2), lr=0.4)
     rates: list[float] = []
-    t.stopped = lambda: rates.append(t.optimizer.param_groups[0]["lr"]) is not None
+
+    def watch() -> bool:
+        rates.append(t.optimizer.param_groups[0]["lr"])
+        return False
+
+    t.stopped = watch
     t.run()
     n = t.steps_in_epoch
     assert rates[: n + 1] == [0.4] * (n + 1)

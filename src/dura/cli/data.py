@@ -113,5 +113,5 @@ def check(
     else:
         typer.echo("\n".join(report.lines()))
     if report.worst in ("warning", "error"):
-        say(f"dura: the gravest finding is a {report.worst}")
+        say(f"dura: gravest finding: {report.worst}")
         raise typer.Exit(1)

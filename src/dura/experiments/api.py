@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +15,37 @@ from dura.types import BadInput
 __all__ = ["fit", "from_facts", "load", "open", "read"]
 
 
-def read(path: str | Path, **options: Any) -> Graph:
+def read(
+    path: str | Path,
+    *,
+    columns: Sequence[int | str] | str | None = None,
+    header: bool | None = None,
+    separator: str | None = None,
+    skip_bad: bool = False,
+    valid_share: float | None = None,
+    test_share: float | None = None,
+    split_seed: int = 0,
+    notify: Callable[[str], None] | None = None,
+) -> Graph:
     """Read a graph of your own: one file of facts (split for you) or a folder with train, valid and test.
 
-    The options are those of `load`: columns, header, separator, skip_bad, valid_share, test_share, split_seed.
+    As `load`, but the path is always a path. `notify` is called with a sentence for each thing worth knowing.
 
     >>> dura.read("facts.tsv", columns=("head", "relation", "tail"))  # doctest: +SKIP
     """
     if not Path(path).exists():
         raise BadInput(f"there is no file or folder {str(path)!r} to read")
-    return load(Path(path), **options)
+    return load(
+        Path(path),
+        columns=columns,
+        header=header,
+        separator=separator,
+        skip_bad=skip_bad,
+        valid_share=valid_share,
+        test_share=test_share,
+        split_seed=split_seed,
+        notify=notify,
+    )
 
 
 def fit(

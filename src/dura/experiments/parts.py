@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from dura.config import Experiment
+from dura.config import Component, Experiment
 from dura.models import MODELS, Model, SemanticMatching
 from dura.objectives import OBJECTIVES, Objective
 from dura.regularizers import REGULARIZERS, Regularizer
@@ -22,6 +22,18 @@ class Parts:
     objective: Objective
     regularizer: Regularizer
     optimizer: torch.optim.Optimizer
+
+
+def complete(experiment: Experiment) -> Experiment:
+    """The experiment with every default of its components written out: what a run meant stays what it means."""
+    for table, registry in (("model", MODELS), ("regularizer", REGULARIZERS), ("objective", OBJECTIVES)):
+        component: Component = getattr(experiment, table)
+        defaults = {
+            key: option.default for key, option in registry.options(component.name).items() if not option.required
+        }
+        for key, value in {**defaults, **component.options}.items():
+            experiment = experiment.with_value(f"{table}.{key}", value)
+    return experiment
 
 
 def build(experiment: Experiment, sizes: Sizes) -> Parts:

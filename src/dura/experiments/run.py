@@ -9,13 +9,13 @@ from typing import Any
 from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.evaluation import metrics, rank
-from dura.experiments.parts import Parts, build
+from dura.experiments.parts import Parts, build, complete
 from dura.experiments.store import load_tables, read_graph, read_settings, write_graph
 from dura.experiments.trained import Trained, open_run
 from dura.records import RunFolder
 from dura.training.checkpoint import Checkpoints
 from dura.training.trainer import Interrupted, Listener, Plan, Progress, Trainer
-from dura.types import DuraError
+from dura.types import BadInput, DuraError
 
 
 class Recorder:
@@ -45,6 +45,7 @@ def train(
     stopped: Callable[[], bool] = lambda: False,
 ) -> Trained:
     """Train on the graph; with `out` in a run folder that can be resumed, without it in memory."""
+    experiment = complete(experiment)
     parts = build(experiment, graph.sizes)
     if out is None:
         trainer = _trainer(experiment, graph, parts, None, listeners, stopped)
@@ -69,11 +70,15 @@ def resume(
 ) -> Trained:
     """Continue a stopped run, step for step as if it had never been stopped."""
     folder = RunFolder.open(path)
+    if not any(record["kind"] == "start" for record in folder.records()):
+        raise BadInput(f"{path} holds a saved model without the state of its training, so it cannot be continued")
     with folder.lock():
         experiment, graph = read_settings(folder), read_graph(folder)
         trainer = _trainer(experiment, graph, build(experiment, graph.sizes), folder, listeners, stopped)
         newest = Checkpoints(path / "checkpoints").newest(trainer.notice)
-        if newest is not None:
+        if newest is None:
+            trainer.notice("the run has no checkpoint yet, so it begins anew")
+        else:
             trainer.restore(*newest)
         folder.append({"kind": "resume", "epoch": trainer.progress.epoch, "step": trainer.progress.step})
         _finish(trainer, folder)

@@ -22,6 +22,8 @@ def optimizer(name: str, options: Mapping[str, Any], parameters: Iterable[nn.Par
     if kind is None:
         raise BadInput(f"the optimizer {name!r} is not known; known are {', '.join(sorted(known))}")
     has = inspect.signature(kind).parameters
+    if kind is torch.optim.Adagrad:
+        options = {"lr": 0.1, **options}
     wrong = [key for key in options if key not in has or key in ("params", "fused", "foreach")]
     if wrong:
         names = ", ".join(key for key in has if key not in ("params", "fused", "foreach"))

@@ -119,7 +119,7 @@ class Trainer:
         self.rates = [group["lr"] for group in optimizer.param_groups]
         self.steps_in_epoch = math.ceil(len(questions) / plan.batch)
         self._saved_at = time.monotonic()
-        self._collapsed = False
+        self._collapsed, self._penalty = False, math.inf
 
     # -- the loop ---------------------------------------------------------------------------------------------------
 
@@ -227,11 +227,16 @@ class Trainer:
         self.progress = p
         for listener in self.listeners:
             listener.epoch(record)
-        if 0 < record["penalty"] < COLLAPSED * self.regularizer.weight and not self._collapsed:
+        self._watch_collapse(record["penalty"])
+
+    def _watch_collapse(self, penalty: float) -> None:
+        """Say once that the regularizer wins: the penalty is nearly nothing and falling (it starts as nothing too)."""
+        before, self._penalty = self._penalty, penalty
+        if 0 < penalty < COLLAPSED * self.regularizer.weight and penalty < before < math.inf and not self._collapsed:
             self._collapsed = True
             self.notice(
-                f"the regularizer has pulled the embeddings to nearly zero by epoch {p.epoch}, so the model cannot tell "
-                f"answers apart; try a smaller regularizer.weight than {self.regularizer.weight:g}"
+                f"the regularizer has pulled the embeddings to nearly zero by epoch {self.progress.epoch}, so the model cannot "
+                f"tell answers apart; try a smaller regularizer.weight than {self.regularizer.weight:g}"
             )
 
     def _judge(self, p: Progress, mrr: float) -> Progress:
