@@ -93,7 +93,7 @@ class TrainingSettings:
     device: str = "cpu"
     precision: Precision = "float32"
     threads: int = _least(0, 0)
-    """0 = as torch chooses."""
+    """0 = one where a step is small, else as torch chooses."""
 
     def __post_init__(self) -> None:
         _check_fields(self, "training")

@@ -13,14 +13,14 @@ import dura
 from dura.config import Experiment, preset, presets
 from dura.data.graph import Graph
 from dura.experiments.api import choose
-from dura.experiments.parts import build, checked_device, product_type
+from dura.experiments.parts import TORCH_THREADS, build, checked_device, chosen_threads, product_type
 from dura.experiments.run import resume, train
 from dura.experiments.store import read_graph
 from dura.experiments.trained import Trained, open_run
 from dura.models import MODELS
 from dura.records import RunFolder
 from dura.training.trainer import Interrupted
-from dura.types import BadInput, DuraError
+from dura.types import BadInput, DuraError, Sizes
 from graphs import random_graph
 
 GRAPH = random_graph()
@@ -172,6 +172,15 @@ def test_the_same_seed_starts_the_same_whatever_the_global_generator_did() -> No
     assert torch.equal(torch.get_rng_state(), before)
     other = build(quick(**{"training.seed": 1}), GRAPH.sizes).model
     assert not torch.equal(one.tail_table, other.tail_table)
+
+
+def test_small_steps_take_one_thread_and_large_ones_all() -> None:
+    sizes = Sizes(entities=5_000, relations=2)
+    large = quick(**{"training.batch": 500, "model.rank": 20})
+    assert chosen_threads(large, build(large, sizes).model) == TORCH_THREADS
+    small = quick()
+    assert chosen_threads(small, build(small, GRAPH.sizes).model) == 1
+    assert torch.get_num_threads() == 1
 
 
 def test_devices_and_precisions() -> None:

@@ -13,6 +13,10 @@ from dura.regularizers import REGULARIZERS, Regularizer
 from dura.training.optimizers import optimizer
 from dura.types import BadInput, Sizes
 
+TORCH_THREADS = torch.get_num_threads()
+SMALL_STEP = 2e8
+"""Floating point operations of a step's products; below this a step takes a few milliseconds on one core."""
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -44,9 +48,8 @@ def build(experiment: Experiment, sizes: Sizes) -> Parts:
     regularizer.check(experiment.regularizer.name, experiment.model.name, diagonal)
     objective = OBJECTIVES.build(experiment.objective.name, experiment.objective.options)
     objective.product_type = product_type(experiment.training.precision, experiment.training.device)
-    if experiment.training.threads:
-        torch.set_num_threads(experiment.training.threads)
     model = build_model(experiment, sizes, experiment.training.device)
+    torch.set_num_threads(experiment.training.threads or chosen_threads(experiment, model))
     settings = experiment.optimizer
     return Parts(model, objective, regularizer, optimizer(settings.name, settings.options, model.parameters()))
 
@@ -58,6 +61,12 @@ def build_model(experiment: Experiment, sizes: Sizes, device: str) -> Model:
         torch.manual_seed(experiment.training.seed)
         model = MODELS.build(experiment.model.name, experiment.model.options, sizes)
     return model.to(place)
+
+
+def chosen_threads(experiment: Experiment, model: Model) -> int:
+    """One thread where a step is so small that threads would mostly wait for each other, else as many as torch began with."""
+    operations = 6 * experiment.training.batch * model.tail_table.numel()
+    return 1 if operations < SMALL_STEP else TORCH_THREADS
 
 
 def checked_device(name: str) -> torch.device:
