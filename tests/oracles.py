@@ -59,7 +59,7 @@ def literal_penalty(name: str, model: str, h: Tensor, r: Tensor, t: Tensor, opti
         return (x.abs() ** 3).sum()
 
     def l1(x: Tensor) -> Tensor:
-        return torch.view_as_real(x).abs().sum() if x.is_complex() else x.abs().sum()
+        return x.abs().sum()
 
     forms = {
         "none": lambda: torch.zeros((), dtype=torch.float64),

@@ -64,6 +64,8 @@ class GraphSettings:
         if len(self.columns) not in (0, 3):
             columns = "three columns (head, relation, tail) or none"
             raise BadInput(f"graph.columns must name {columns}, not {len(self.columns)}")
+        if len(set(self.columns)) < len(self.columns):
+            raise BadInput(f"graph.columns names a column twice: {', '.join(map(str, self.columns))}")
         if len(self.separator) > 1:
             raise BadInput(f"graph.separator must be one character or empty, not {self.separator!r}")
         shares = [0.1 if share == "auto" else share for share in (self.valid_share, self.test_share)]

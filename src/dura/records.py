@@ -36,6 +36,12 @@ FORMAT = 1
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_MAKING = {
+    *("settings.toml", "records.jsonl", "entities.txt", "relations.txt", "labels.tsv", "facts.safetensors"),
+    *("checkpoints", ".lock", ".lock.pid"),
+}
+"""What stands in a run folder before its run.json does."""
+_NEW = "nothing is lost yet; make room or name another folder with --out"
 _KEPT = "earlier checkpoints are kept, continue with --resume once this is mended"
 
 
@@ -59,7 +65,8 @@ def write_atomic(path: Path, data: bytes | Iterable[bytes | memoryview]) -> None
             raise
         _sync_folder(path.parent)
     except OSError as error:
-        raise disk_error(error, path) from error
+        in_run = any((folder / "run.json").exists() for folder in (path.parent, path.parent.parent))
+        raise disk_error(error, path, _KEPT if in_run else _NEW) from error
 
 
 def disk_error(error: OSError, path: Path, then: str = _KEPT) -> DuraError:
@@ -92,8 +99,9 @@ class RunFolder:
         if (path / "run.json").exists():
             ways = f"continue it with --resume {path} or name a new folder with --out"
             raise BadInput(f"{path} already holds a run; {ways}")
+        _clear_unfinished(path)
         taken = BadInput(f"{path} is not an empty folder; name a new one with --out")
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        if path.exists() and (not path.is_dir() or any(file.name != ".lock" for file in path.iterdir())):
             raise taken
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -255,3 +263,17 @@ def _sync_folder(folder: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def _clear_unfinished(path: Path) -> None:
+    """Remove what a process left that died while it made this run folder: our own files, and never a checkpoint."""
+    if not path.is_dir() or (path / "run.json").exists():
+        return
+    inside = list(path.iterdir())
+    ours = all(file.name in _MAKING or _TEMPORARY.fullmatch(file.name) for file in inside)
+    checkpoints = path / "checkpoints"
+    if not inside or not ours or (checkpoints.is_dir() and any(checkpoints.iterdir())):
+        return
+    with contextlib.suppress(DuraError), RunFolder(path).lock():  # a process that is alive and making it keeps it
+        for file in inside:
+            file.rmdir() if file.is_dir() else file.unlink(missing_ok=True)

@@ -86,6 +86,8 @@ class DURA(Regularizer):
 
     def __init__(self, weight: float = 0.05, lambda1: float = 0.5, lambda2: float = 1.5) -> None:
         super().__init__(weight)
+        if not (lambda1 >= 0 and lambda2 >= 0):
+            raise BadInput(f"regularizer.lambda1 and lambda2 are {lambda1} and {lambda2}, but weights are zero or more")
         self.lambda1, self.lambda2 = lambda1, lambda2
 
     def total(self, factors: Factors) -> Tensor:
@@ -118,7 +120,7 @@ class DURAII(Regularizer):
 
 
 class RegP1(Regularizer):
-    """The appendix's p = 1 form: ‖hR̄ − t‖₁ + ‖tRᵀ − h‖₁ a fact, over the real coordinates."""
+    """The appendix's p = 1 form: ‖hR̄ − t‖₁ + ‖tRᵀ − h‖₁ a fact, moduli over complex numbers."""
 
     def __init__(self, weight: float = 1e-3) -> None:
         super().__init__(weight)
@@ -126,7 +128,7 @@ class RegP1(Regularizer):
     def total(self, factors: Factors) -> Tensor:
         """The dual distances themselves, not their expansion."""
         query, head = factors.query[factors.question], factors.head[factors.question]
-        return (query - factors.tail).abs().sum() + (factors.reverse - head).abs().sum()
+        return moduli(query - factors.tail, factors.complex) + moduli(factors.reverse - head, factors.complex)
 
 
 def squares(x: Tensor, counts: Tensor | None = None) -> Tensor:
@@ -135,11 +137,16 @@ def squares(x: Tensor, counts: Tensor | None = None) -> Tensor:
     return rows.sum() if counts is None else rows @ counts
 
 
+def moduli(x: Tensor, over_complex: bool) -> Tensor:
+    """Σ |x_id|; the gradient at zero is zero, over complex numbers too."""
+    return (torch.view_as_complex(x.unflatten(-1, (-1, 2))) if over_complex else x).abs().sum()
+
+
 def cubes(x: Tensor, over_complex: bool, counts: Tensor | None = None) -> Tensor:
     """Σ Σ_d |x_id|³, each row taken `counts[i]` times; |·| is the modulus where neighbouring reals are one number."""
     # (re² + im²)^1.5 has a finite gradient at zero; a square root followed by a cube has not.
-    moduli = x.unflatten(-1, (-1, 2)).square().sum(-1).pow(1.5) if over_complex else x.abs().pow(3)
-    rows: Tensor = moduli.sum(-1)
+    cubed = x.unflatten(-1, (-1, 2)).square().sum(-1).pow(1.5) if over_complex else x.abs().pow(3)
+    rows: Tensor = cubed.sum(-1)
     return rows.sum() if counts is None else rows @ counts
 
 

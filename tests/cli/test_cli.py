@@ -260,6 +260,14 @@ def test_data_commands(home: Path) -> None:
     assert json.loads(report.stdout)["facts"] == {"train": 1592, "valid": 199, "test": 201}
 
 
+def test_the_demo_compares_and_answers(home: Path) -> None:
+    report = dura_json("demo", "--out", "demo", "--quiet", cwd=home)
+    assert set(report["results"]) == {"dura", "none", "n3"}
+    assert report["results"]["dura"]["mrr"] > report["results"]["none"]["mrr"]
+    assert [len(question["answers"]) for question in report["questions"]] == [3, 3, 3]
+    assert (home / "demo" / "run.json").exists()
+
+
 def test_presets_are_listed(home: Path) -> None:
     assert "umls/complex-dura" in dura("presets", cwd=home).stdout
     assert "umls/complex-dura" in dura_json("presets", cwd=home)["presets"]

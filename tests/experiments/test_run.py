@@ -13,12 +13,13 @@ import dura
 from dura.config import Experiment, preset, presets
 from dura.data.graph import Graph
 from dura.experiments.api import choose
-from dura.experiments.parts import TORCH_THREADS, build, checked_device, chosen_threads, product_type
+from dura.experiments.parts import build, checked_device, chosen_threads, product_type, torch_settings
 from dura.experiments.run import resume, train
 from dura.experiments.store import read_graph
 from dura.experiments.trained import Trained, open_run
 from dura.models import MODELS
 from dura.records import RunFolder
+from dura.training.checkpoint import Checkpoints
 from dura.training.trainer import Interrupted
 from dura.types import BadInput, DuraError, Sizes
 from graphs import random_graph
@@ -98,12 +99,18 @@ def test_a_saved_model_cannot_be_continued(tmp_path: Path) -> None:
     dura.fit(GRAPH, rank=4, epochs=1, progress=False).save(tmp_path / "run")
     with pytest.raises(BadInput, match="without the state of its training"):
         resume(tmp_path / "run")
+    train(quick(), GRAPH, tmp_path / "small")
+    for file in (tmp_path / "small" / "checkpoints").glob("step-*"):
+        file.unlink()
+    with pytest.raises(BadInput, match="without the state of its training"):
+        resume(tmp_path / "small")
 
 
 def test_a_run_without_any_checkpoint_begins_anew(tmp_path: Path) -> None:
     first = train(quick(), GRAPH, tmp_path / "run")
     for file in (tmp_path / "run" / "checkpoints").iterdir():
         file.unlink()
+    (tmp_path / "run" / "records.jsonl").write_text('{"kind": "start"}\n')
     again = resume(tmp_path / "run")
     assert all(torch.equal(table, tables(again)[name]) for name, table in tables(first).items())
 
@@ -177,10 +184,58 @@ def test_the_same_seed_starts_the_same_whatever_the_global_generator_did() -> No
 def test_small_steps_take_one_thread_and_large_ones_all() -> None:
     sizes = Sizes(entities=5_000, relations=2)
     large = quick(**{"training.batch": 500, "model.rank": 20})
-    assert chosen_threads(large, build(large, sizes).model) == TORCH_THREADS
+    before = torch.get_num_threads()
+    assert chosen_threads(large, build(large, sizes).model) == before
     small = quick()
-    assert chosen_threads(small, build(small, GRAPH.sizes).model) == 1
-    assert torch.get_num_threads() == 1
+    with torch_settings(small, build(small, GRAPH.sizes).model):
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == before
+
+
+def test_names_are_chosen_before_options() -> None:
+    chosen = choose("umls/complex-dura", rank=4, settings={"regularizer.weight": 0.2, "regularizer.name": "n3"})
+    assert (chosen.model.options["rank"], chosen.regularizer.name) == (4, "n3")
+    assert chosen.regularizer.options == {"weight": 0.2}
+    assert choose("umls/complex-dura", model="cp").model.options == {"rank": 100}
+    assert choose("umls/complex-dura").expected
+    assert not choose("umls/complex-dura", rank=4).expected
+
+
+def test_a_damaged_best_is_made_anew_by_resuming(tmp_path: Path) -> None:
+    train(quick(), GRAPH, tmp_path / "run")
+    best = next((tmp_path / "run" / "checkpoints").glob("best-*.safetensors"))
+    data = bytearray(best.read_bytes())
+    data[-1] ^= 1
+    best.write_bytes(data)
+    with pytest.raises(DuraError, match="resume the run to make it anew"):
+        open_run(tmp_path / "run")
+    again = resume(tmp_path / "run")
+    last = Checkpoints(tmp_path / "run" / "checkpoints").newest()
+    assert last is not None
+    assert all(torch.equal(table, last[0][f"model.{name}"]) for name, table in tables(again).items())
+
+
+def test_a_folder_that_was_never_finished_is_taken_over(tmp_path: Path) -> None:
+    """As a process leaves it that is killed while it makes the folder."""
+    run = tmp_path / "run"
+    (run / "checkpoints").mkdir(parents=True)
+    (run / "settings.toml").write_text("version = 1")
+    (run / "records.jsonl").write_text('{"kind": "start"}\n')
+    train(quick(), GRAPH, run)
+    (tmp_path / "other" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "other" / "thesis.tex").write_text("precious")
+    with pytest.raises(BadInput, match="not an empty folder"):
+        train(quick(), GRAPH, tmp_path / "other")
+    assert (tmp_path / "other" / "thesis.tex").read_text() == "precious"
+
+
+def test_a_model_of_nan_is_not_kept(tmp_path: Path) -> None:
+    nothing = np.zeros((0, 3), dtype=np.int32)
+    bare = Graph("bare", GRAPH.entities, GRAPH.relations, GRAPH.train, nothing, nothing)
+    with pytest.raises(DuraError, match="became nan"):
+        train(quick(**{"optimizer.lr": 1e39, "training.batch": 9999, "training.epochs": 1}), bare)
+    with pytest.raises(DuraError, match="after step 1, the end of epoch 1"):
+        train(quick(**{"optimizer.lr": 1e39, "training.batch": 9999, "training.epochs": 1}), GRAPH)
 
 
 def test_devices_and_precisions() -> None:

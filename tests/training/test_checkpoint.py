@@ -435,6 +435,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_keeps_the_earlier_checkpoints(small_disk: Path) -> None:
     checkpoints = Checkpoints(small_disk / "checkpoints")
     save(checkpoints, 10, 20)
+    (small_disk / "run.json").touch()
     kept = names(small_disk / "checkpoints")
     for write in (checkpoints.save, checkpoints.save_best):
         with pytest.raises(

@@ -35,6 +35,7 @@ def list_(as_json: JsonOption = False) -> None:
     from rich.table import Table
 
     table = Table("graph", "entities", "relations", "train", "times", "where", box=None)
+    table.columns[0].no_wrap = True
     for listing in listings:
         entry = listing.entry
         counts = (

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dura.cli.common import print_table, say
+from dura.cli.common import JsonOption, QuietOption, print_json, print_table, say
+
+if TYPE_CHECKING:
+    from dura.data.graph import Graph
+    from dura.evaluation import Result
+    from dura.experiments.trained import Trained
 
 QUESTIONS = (
     ("steroid", "affects", None),
@@ -21,6 +26,8 @@ def demo(
     out: Annotated[
         Path | None, typer.Option(metavar="RUN", help="The run folder to make (default: runs/demo-N).")
     ] = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Train ComplEx with DURA on the bundled UMLS graph, compare it with no regularizer and with N3, ask it.
 
@@ -28,38 +35,44 @@ def demo(
 
         dura demo --out runs/demo
     """
-    from rich.table import Table
-
-    from dura.cli.train import free_folder, stop_on_interrupt
-    from dura.config import preset
+    from dura.cli.train import free_folder
     from dura.data import load
+
+    graph, out = load("umls"), out or free_folder("demo")
+    if not quiet:
+        say(f"dura: {graph!r}")
+    kept = _train("dura", graph, out, quiet)
+    models = {"dura": kept, **{name: _train(name, graph, None, quiet) for name in RIVALS}}
+    results = {name: trained.evaluate("test") for name, trained in models.items()}
+    answers = kept.predict_many(QUESTIONS, k=3)
+    if as_json:
+        figures = {name: result.to_dict() for name, result in results.items()}
+        print_json({"run": str(out), "results": figures, "questions": [a.to_dict() for a in answers]})
+        return
+    _print(results)
+    for a in answers:
+        typer.echo(repr(a))
+    typer.echo(f"run folder {out}")
+    say(f"next: dura evaluate {out} --by category    dura predict {out} --head virus --relation causes")
+
+
+def _train(regularizer: str, graph: Graph, out: Path | None, quiet: bool) -> Trained:
+    from dura.cli.train import stop_on_interrupt
+    from dura.config import preset
     from dura.experiments.run import train
     from dura.training.display import display
 
-    graph, out = load("umls"), out or free_folder("demo")
-    say(f"dura: {graph!r}")
-    experiment = preset("umls/complex-dura")
-    table = Table(
-        "regularizer",
-        "MRR",
-        "Hits@1",
-        "Hits@3",
-        "Hits@10",
-        "ranks",
-        title="ComplEx on UMLS, filtered test facts",
-        box=None,
-    )
-    kept = None
-    for name in ("dura", *RIVALS):
-        chosen = experiment if name == "dura" else preset(f"umls/complex-{name}")
-        with stop_on_interrupt() as stopped, display(chosen, graph.name) as listener:
-            trained = train(chosen, graph, out if name == "dura" else None, listeners=(listener,), stopped=stopped)
-        m = trained.evaluate("test").metrics
-        table.add_row(name, *(f"{value:.3f}" for value in (m.mrr, *(m.hits[k] for k in (1, 3, 10)))), f"{m.ranks:,}")
-        kept = kept or trained
-    assert kept is not None
+    experiment = preset(f"umls/complex-{regularizer}")
+    with stop_on_interrupt() as stopped, display(experiment, graph.name, quiet) as listener:
+        return train(experiment, graph, out, listeners=(listener,), stopped=stopped)
+
+
+def _print(results: dict[str, Result]) -> None:
+    from rich.table import Table
+
+    columns = ("regularizer", "MRR", "Hits@1", "Hits@3", "Hits@10", "ranks")
+    table = Table(*columns, title="ComplEx on UMLS, filtered test facts", box=None)
+    for name, result in results.items():
+        figures = (result.mrr, *(result.hits[k] for k in (1, 3, 10)))
+        table.add_row(name, *(f"{value:.3f}" for value in figures), f"{result.metrics.ranks:,}")
     print_table(table)
-    for answers in kept.predict_many(QUESTIONS, k=3):
-        typer.echo(repr(answers))
-    typer.echo(f"run folder {out}")
-    say(f"next: dura evaluate {out} --by category    dura predict {out} --head virus --relation causes")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import errno
+import io
 import sys
 from typing import Annotated
 
@@ -51,19 +51,19 @@ def root(
 
 def main() -> None:
     """Run the command line; every error that a user can mend is one sentence and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no reason to fail
     try:
         app()
     except DuraError as error:
         fail(str(error), error.exit_code)
     except KeyboardInterrupt:
         fail("interrupted", 130)
-    except BrokenPipeError:
-        # The reader of our output went away (`dura … | head`): nothing to say, and nothing may be flushed at exit.
-        sys.stderr.close()
-        raise SystemExit(1) from None
-    except MemoryError:
-        fail("the machine has not enough memory for this; try a smaller --rank or --batch", 1)
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EROFS, errno.EACCES, errno.EDQUOT, errno.EPERM):
-            fail(f"{error.filename or 'a file'} cannot be written: {error.strerror}", 1)
-        raise
+        fail(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}", 1)
+    except (MemoryError, RuntimeError) as error:
+        # torch says by a RuntimeError that memory is short, on the CPU and on a GPU.
+        if isinstance(error, RuntimeError) and "memory" not in str(error):
+            raise
+        fail("there is not enough memory for this; try a smaller --rank or --batch", 1)

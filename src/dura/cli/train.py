@@ -35,7 +35,7 @@ def train(
     preset: Annotated[
         str | None,
         typer.Argument(
-            metavar="[PRESET]",
+            metavar="PRESET",
             help="Settings to start from, e.g. umls/complex-dura ('dura presets' lists them) or a .toml file.",
             autocompletion=complete_preset,
         ),
@@ -108,26 +108,24 @@ def train(
         "device": device,
     }
     if resume is not None:
-        given = [
-            f"--{key}"
-            for key, value in {
-                **chosen,
-                "graph": graph,
-                "out": out,
-                "set": settings,
-                "columns": columns,
-            }.items()
-            if value is not None
-        ]
-        if given or preset:
-            raise BadInput(
-                f"--resume continues a run with its own settings and takes no {', '.join(given) or 'preset'}"
-            )
+        others = {
+            **chosen,
+            "graph": graph,
+            "out": out,
+            "set": settings,
+            "columns": columns,
+            "skip-bad": skip_bad or None,
+        }
+        given = ["a preset"] * (preset is not None) + [f"--{key}" for key, value in others.items() if value is not None]
+        if given:
+            raise BadInput(f"--resume continues a run with its own settings and takes no {', '.join(given)}")
         _continue(resume, as_json, quiet)
         return
     more: dict[str, Any] = dict(_assignment(text) for text in settings or ())
     if columns is not None:
-        more["graph.columns"] = tuple(int(c) if c.isdigit() else c for c in columns.split(","))
+        from dura.data.table import ReadOptions
+
+        more["graph.columns"] = ReadOptions(columns).chosen
     if skip_bad:
         more["graph.skip_bad"] = True
     _begin(preset, graph, chosen, more, out, as_json, quiet)

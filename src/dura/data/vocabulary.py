@@ -91,7 +91,7 @@ class Vocabulary:
         >>> Vocabulary(["Berlin", "Bern", "Paris"]).suggest("berlin")
         ['Berlin', 'Bern']
         """
-        folded = name.lower().strip()
+        folded = name.encode(errors="ignore").decode().lower().strip()  # a shell may hand over bytes that are no text
         same = self._names.filter(self._folded == folded).head(n).to_list()
         near = self._near(folded)
         spelling = dict(zip(near["folded"].to_list(), near["name"].to_list(), strict=True))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,10 +107,10 @@ def choose(
 ) -> Experiment:
     """The experiment of a preset (or the defaults) with what the user chose on top; components before their options."""
     experiment = preset(name) if name else Experiment()
-    for part, kind in (("model", model), ("regularizer", regularizer)):
-        if kind is not None and kind != getattr(experiment, part).name:
-            experiment = experiment.with_component(part, kind)
+    before = experiment
     chosen = {
+        "model.name": model,
+        "regularizer.name": regularizer,
         "graph.source": graph,
         "model.rank": rank,
         "training.epochs": epochs,
@@ -119,10 +120,15 @@ def choose(
         "training.device": device,
         **(settings or {}),
     }
-    for path, value in chosen.items():
+    size = experiment.model.options.get("rank")
+    if size is not None and chosen["model.rank"] is None:
+        chosen["model.rank"] = size  # another model of the same size
+    # Names first: another component drops the options of the one before, not those that were asked for.
+    for path in sorted(chosen, key=lambda path: not path.endswith(".name")):
+        value = chosen[path]
         if value is not None:
             experiment = experiment.with_value(path, value)
-    return experiment
+    return experiment if experiment == before else replace(experiment, expected={})
 
 
 def open(path: str | Path, device: str = "cpu") -> Trained:  # noqa: A001

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -13,7 +16,6 @@ from dura.regularizers import REGULARIZERS, Regularizer
 from dura.training.optimizers import optimizer
 from dura.types import BadInput, Sizes
 
-TORCH_THREADS = torch.get_num_threads()
 SMALL_STEP = 2e8
 """Floating point operations of a step's products; below this a step takes a few milliseconds on one core."""
 
@@ -32,9 +34,8 @@ def complete(experiment: Experiment) -> Experiment:
     """The experiment with every default of its components written out: what a run meant stays what it means."""
     for table, registry in (("model", MODELS), ("regularizer", REGULARIZERS), ("objective", OBJECTIVES)):
         component: Component = getattr(experiment, table)
-        defaults = {
-            key: option.default for key, option in registry.options(component.name).items() if not option.required
-        }
+        options = registry.options(component.name).items()
+        defaults = {key: o.default for key, o in options if not o.required and o.default is not None}
         for key, value in {**defaults, **component.options}.items():
             experiment = experiment.with_value(f"{table}.{key}", value)
     return experiment
@@ -42,6 +43,11 @@ def complete(experiment: Experiment) -> Experiment:
 
 def build(experiment: Experiment, sizes: Sizes) -> Parts:
     """Model, objective, regularizer and optimizer of an experiment, or an error that says which setting is wrong."""
+    most = 8 * (os.cpu_count() or 1)
+    if experiment.training.threads > most:
+        raise BadInput(
+            f"training.threads is {experiment.training.threads}, but on this machine at most {most} make sense"
+        )
     regularizer = REGULARIZERS.build(experiment.regularizer.name, experiment.regularizer.options)
     kind = MODELS.get(experiment.model.name)
     diagonal = kind.family.diagonal if issubclass(kind, SemanticMatching) else False
@@ -49,7 +55,6 @@ def build(experiment: Experiment, sizes: Sizes) -> Parts:
     objective = OBJECTIVES.build(experiment.objective.name, experiment.objective.options)
     objective.product_type = product_type(experiment.training.precision, experiment.training.device)
     model = build_model(experiment, sizes, experiment.training.device)
-    torch.set_num_threads(experiment.training.threads or chosen_threads(experiment, model))
     settings = experiment.optimizer
     return Parts(model, objective, regularizer, optimizer(settings.name, settings.options, model.parameters()))
 
@@ -63,10 +68,24 @@ def build_model(experiment: Experiment, sizes: Sizes, device: str) -> Model:
     return model.to(place)
 
 
+@contextmanager
+def torch_settings(experiment: Experiment, model: Model) -> Iterator[None]:
+    """torch's threads and precision as the experiment wants them; afterwards they are what they were."""
+    threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
+    torch.set_num_threads(experiment.training.threads or chosen_threads(experiment, model))
+    if experiment.training.precision == "tf32":
+        torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.set_float32_matmul_precision(precision)
+
+
 def chosen_threads(experiment: Experiment, model: Model) -> int:
-    """One thread where a step is so small that threads would mostly wait for each other, else as many as torch began with."""
+    """One thread where a step is so small that threads would mostly wait for each other, else as many as torch has."""
     operations = 6 * experiment.training.batch * model.tail_table.numel()
-    return 1 if operations < SMALL_STEP else TORCH_THREADS
+    return 1 if operations < SMALL_STEP else torch.get_num_threads()
 
 
 def checked_device(name: str) -> torch.device:
@@ -86,9 +105,7 @@ def checked_device(name: str) -> torch.device:
 
 
 def product_type(precision: str, device: str) -> torch.dtype | None:
-    """What the precision setting means for the products: a lower type, or torch's switch for TF32."""
-    if precision == "tf32":
-        if not device.startswith("cuda"):
-            raise BadInput(f"training.precision is 'tf32', but only CUDA devices have it and the device is {device!r}")
-        torch.set_float32_matmul_precision("high")
+    """The type of the products where it is lower than that of the tables; TF32 is a switch of torch's own instead."""
+    if precision == "tf32" and not device.startswith("cuda"):
+        raise BadInput(f"training.precision is 'tf32', but only CUDA devices have it and the device is {device!r}")
     return torch.bfloat16 if precision == "bf16" else None

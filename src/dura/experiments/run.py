@@ -9,7 +9,7 @@ from typing import Any
 from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.evaluation import metrics, rank
-from dura.experiments.parts import Parts, build, complete
+from dura.experiments.parts import Parts, build, complete, torch_settings
 from dura.experiments.store import load_tables, read_graph, read_settings, write_graph
 from dura.experiments.trained import Trained, open_run
 from dura.records import RunFolder
@@ -49,15 +49,16 @@ def train(
     parts = build(experiment, graph.sizes)
     if out is None:
         trainer = _trainer(experiment, graph, parts, None, listeners, stopped)
-        trainer.run()
+        with torch_settings(experiment, parts.model):
+            trainer.run()
         if trainer.best_state:
             load_tables(parts.model, trainer.best_state)
         return Trained(parts.model, graph, experiment)
     folder = RunFolder.create(out)
-    with folder.lock():
+    with folder.lock(), torch_settings(experiment, parts.model):
         folder.write_settings(experiment.to_toml())
-        write_graph(folder, graph)
         folder.append({"kind": "start"})
+        write_graph(folder, graph)
         _finish(_trainer(experiment, graph, parts, folder, listeners, stopped), folder)
     return open_run(out, experiment.training.device)
 
@@ -70,19 +71,32 @@ def resume(
 ) -> Trained:
     """Continue a stopped run, step for step as if it had never been stopped."""
     folder = RunFolder.open(path)
-    if not any(record["kind"] == "start" for record in folder.records()):
-        raise BadInput(f"{path} holds a saved model without the state of its training, so it cannot be continued")
-    with folder.lock():
-        experiment, graph = read_settings(folder), read_graph(folder)
-        trainer = _trainer(experiment, graph, build(experiment, graph.sizes), folder, listeners, stopped)
-        newest = Checkpoints(path / "checkpoints").newest(trainer.notice)
-        if newest is None:
-            trainer.notice("the run has no checkpoint yet, so it begins anew")
-        else:
-            trainer.restore(*newest)
+    experiment, graph = read_settings(folder), read_graph(folder)
+    parts = build(experiment, graph.sizes)
+    with folder.lock(), torch_settings(experiment, parts.model):
+        trainer = _trainer(experiment, graph, parts, folder, listeners, stopped)
+        _restore(trainer, folder)
         folder.append({"kind": "resume", "epoch": trainer.progress.epoch, "step": trainer.progress.step})
         _finish(trainer, folder)
     return open_run(path, experiment.training.device)
+
+
+def _restore(trainer: Trainer, folder: RunFolder) -> None:
+    """Put the trainer where the run stopped; a run that never reached a checkpoint begins anew."""
+    checkpoints = Checkpoints(folder.path / "checkpoints")
+    newest = checkpoints.newest(trainer.notice)
+    if newest is not None:
+        trainer.restore(*newest)
+        if trainer.progress.best_epoch and not checkpoints.best_is_whole():
+            trainer.notice("the best checkpoint is missing or damaged; the newest takes its place")
+            trainer.renew_best()
+        return
+    kinds = {record.get("kind") for record in folder.records()}
+    if (folder.path / "checkpoints" / "best.json").exists() and ("start" not in kinds or "end" in kinds):
+        raise BadInput(
+            f"{folder.path} holds a trained model without the state of its training, so it cannot be continued"
+        )
+    trainer.notice("the run has no checkpoint yet, so it begins anew")
 
 
 def _finish(trainer: Trainer, folder: RunFolder) -> None:

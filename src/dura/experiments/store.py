@@ -50,7 +50,8 @@ def write_graph(folder: RunFolder, graph: Graph) -> None:
     write_atomic(folder.path / "entities.txt", graph.entities.text().encode())
     write_atomic(folder.path / "relations.txt", graph.relations.text().encode())
     if graph.labels:
-        lines = "".join(f"{name}\t{label}\n" for name, label in graph.labels.items())
+        # A label is for reading only, so white space in it may become a blank; a name must stay what it is.
+        lines = "".join(f"{name}\t{' '.join(label.split())}\n" for name, label in graph.labels.items())
         write_atomic(folder.path / "labels.tsv", lines.encode())
     facts: dict[str, IntArray] = {split: np.ascontiguousarray(graph.facts(split), dtype=np.int32) for split in SPLITS}
     write_atomic(folder.path / "facts.safetensors", safetensors.numpy.save(facts))
@@ -70,8 +71,9 @@ def read_graph(folder: RunFolder) -> Graph:
     import safetensors
     import safetensors.numpy
 
-    about = folder.about()["graph"]
     try:
+        about = folder.about()["graph"]
+        digest = str(about["digest"])
         facts = safetensors.numpy.load_file(folder.path / "facts.safetensors")
         graph = Graph(
             name=about["name"],
@@ -80,9 +82,9 @@ def read_graph(folder: RunFolder) -> Graph:
             labels=_labels(folder),
             **{split: facts[split] for split in SPLITS},
         )
-    except (OSError, KeyError, UnicodeDecodeError, safetensors.SafetensorError) as error:
-        raise DuraError(f"the graph in the run folder {folder.path} cannot be read: {error}") from None
-    if graph.digest != about["digest"]:
+    except (OSError, KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:
+        raise DuraError(f"the graph in the run folder {folder.path} cannot be read: {error!r}") from None
+    if graph.digest != digest:
         raise DuraError(
             f"the graph in the run folder {folder.path} was changed or damaged: its digest is not the one it was "
             "trained on; put back entities.txt, relations.txt and facts.safetensors as they were"
@@ -95,7 +97,7 @@ def _labels(folder: RunFolder) -> dict[str, str]:
     if not path.exists():
         return {}
     lines = path.read_bytes().decode().split("\n")[:-1]
-    return dict(line.split("\t", 1) for line in lines)
+    return dict(line.rsplit("\t", 1) for line in lines)
 
 
 def load_tables(model: Model, tensors: Mapping[str, Tensor]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 from dura.data.files import endings, read_bytes
@@ -14,8 +15,10 @@ HOLE = "?"
 
 def read_questions(path: Path) -> list[tuple[str | None, str, str | None]]:
     """The questions of a file, one a line: head and relation, or head, relation and tail with ? as the hole."""
-    first = read_bytes(path).split(b"\n", 1)[0]
-    two = first.count(b"," if endings(path)[0] == ".csv" else b"\t") < 2
+    lines = read_bytes(path).decode("utf-8", errors="replace").splitlines()
+    first = next((line for line in lines if line.strip()), "")
+    comma = endings(path)[0] == ".csv"
+    two = len(next(csv.reader([first])) if comma else first.split("\t")) < 3
     table = read_columns(path, ReadOptions(), ("head", "relation") if two else ("head", "relation", "tail"))
     columns = [column.to_list() for column in table.columns]
     if two:

@@ -71,8 +71,12 @@ class Answers(Sequence[Answer]):
         return iter(self.answers)
 
     def __repr__(self) -> str:
-        width = max((len(a.label) for a in self), default=0)
-        rows = (f"{a.rank:>4}.  {a.label:<{width}}  {a.score:.3f}{'  (known)' if a.known else ''}" for a in self)
+        names = [a.entity if a.label == a.entity else f"{a.entity} ({a.label})" for a in self]
+        width = max(map(len, names), default=0)
+        rows = (
+            f"{a.rank:>4}.  {name:<{width}}  {a.score:.3f}{'  (known)' if a.known else ''}"
+            for a, name in zip(self, names, strict=True)
+        )
         return "\n".join([str(self.question), *rows])
 
     def to_dict(self) -> dict[str, Any]:

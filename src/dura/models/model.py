@@ -12,6 +12,8 @@ from dura.models.families import Family, Relations
 from dura.models.rows import rows
 from dura.types import BadInput, Factors, Sizes
 
+LARGEST_RANK = 100_000
+
 
 class Model(nn.Module, ABC):
     """What training, ranking and prediction may ask of a model. Ids are 1-d integer tensors, one row each.
@@ -52,9 +54,9 @@ class Model(nn.Module, ABC):
         """The scores of queries [m, w] against targets [n, w]: [m, n]."""
         return torch.mm(query, targets.mT, out=out)
 
+    @abstractmethod
     def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
-        """The score of each fact [b]."""
-        return (self.query(head, relation) * self.tails(tail)).sum(1)
+        """The score of each fact [b]: what `compare` gives for its query and its tail."""
 
 
 class SemanticMatching(Model):
@@ -68,8 +70,8 @@ class SemanticMatching(Model):
 
     def __init__(self, sizes: Sizes, rank: int, init_scale: float) -> None:
         super().__init__()
-        if rank < 1:
-            raise BadInput(f"model.rank is {rank}, but an embedding has at least one dimension")
+        if not 1 <= rank <= LARGEST_RANK:
+            raise BadInput(f"model.rank is {rank}, but an embedding has 1 to {LARGEST_RANK:,} dimensions")
         if not init_scale >= 0:
             raise BadInput(f"model.init_scale is {init_scale}, but a scale is zero or more")
         self.sizes, self.rank = sizes, rank
@@ -113,6 +115,10 @@ class SemanticMatching(Model):
     def reverse(self, tail: Tensor, relation: Tensor) -> Tensor:
         """t·Rᵀ."""
         return self.family.adjoint(self.tails(tail), self.relation(relation))
+
+    def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
+        """<query, tail>, one inner product a fact."""
+        return (self.query(head, relation) * self.tails(tail)).sum(1)
 
     def factors(self, head: Tensor, relation: Tensor, question: Tensor, answers: Tensor) -> Factors:
         """The factors of a batch; rows that the regularizer never reads are never computed."""

@@ -112,6 +112,13 @@ class Checkpoints:
                 error = damaged
         raise DuraError(f"the best checkpoint in {self.folder} is damaged: {error}; resume the run to make it anew")
 
+    def best_is_whole(self) -> bool:
+        """True where the best tables are there and undamaged."""
+        try:
+            return self.best() is not None
+        except DuraError:
+            return False
+
     def _steps(self, ending: str) -> list[int]:
         """The steps that have a file with this ending, newest first."""
         found = (_STEP.match(path.name) for path in self.folder.glob(f"step-*.{ending}"))

@@ -33,7 +33,7 @@ class Quiet:
 
     def notice(self, sentence: str) -> None:
         """A notice is worth a line even when quiet."""
-        print(f"dura: {sentence}", file=sys.stderr)  # noqa: T201
+        _line(f"dura: {sentence}")
 
 
 class Lines(Quiet):
@@ -41,43 +41,43 @@ class Lines(Quiet):
 
     def __init__(self, epochs: int) -> None:
         self.epochs = epochs
-        self._said = 0.0
+        self._said, self._valid = 0.0, ""
 
     def epoch(self, record: dict[str, Any]) -> None:
-        """A line for a log file."""
-        now = time.monotonic()
+        """A line for a log file, with the newest validation figure."""
+        now, self._valid = time.monotonic(), valid(record) or self._valid
         if record["epoch"] == self.epochs or now - self._said >= LINE_SECONDS:
             self._said = now
-            print(f"epoch {record['epoch']}/{self.epochs}  {figures(record)}", file=sys.stderr, flush=True)  # noqa: T201
+            _line(f"epoch {record['epoch']}/{self.epochs}  {figures(record)}  {self._valid}".rstrip())
 
 
 class Live(Quiet):
     """A bar over all steps with speed, loss, penalty, validation MRR and the time that remains."""
 
-    def __init__(self, bars: Bars, title: str, epochs: int) -> None:
+    def __init__(self, bars: Bars, epochs: int) -> None:
         self.bars, self.epochs = bars, epochs
-        self.task = bars.add_task(title, total=None, status="", epoch=f"0/{epochs}")
+        self.task = bars.add_task("training", total=None, status="", epoch=f"0/{epochs}")
         self._valid = ""
 
     def step(self, progress: Progress, steps_in_epoch: int) -> None:
         """Move the bar."""
-        speed = progress.facts / max(progress.epoch_seconds, 1e-9)
-        status = (
-            f"{speed:,.0f} facts/s  loss {progress.loss / progress.step:.3f}"
-            f"  penalty {progress.penalty / progress.step:.3f}{self._valid}"
-        )
+        shown = {
+            "loss": progress.loss / progress.step,
+            "penalty": progress.penalty / progress.step,
+            "facts_per_second": progress.facts / max(progress.epoch_seconds, 1e-9),
+        }
         self.bars.update(
             self.task,
             total=steps_in_epoch * self.epochs,
             completed=progress.steps,
-            status=status,
+            status=f"{self._valid}  {figures(shown)}".strip(),
             epoch=f"{progress.epoch + 1}/{self.epochs}",
         )
 
     def epoch(self, record: dict[str, Any]) -> None:
-        """Remember the newest validation figure."""
-        if "valid" in record:
-            self._valid = f"  valid MRR {record['valid']['mrr']:.4f}{'*' if record['best'] else ''}"
+        """Show the newest validation figure."""
+        self._valid = valid(record) or self._valid
+        self.bars.update(self.task, status=f"{self._valid}  {figures(record)}".strip())
 
     def notice(self, sentence: str) -> None:
         """Above the bar."""
@@ -85,11 +85,18 @@ class Live(Quiet):
 
 
 def figures(record: dict[str, Any]) -> str:
-    """The figures of one epoch in words; a star marks the best so far."""
-    text = f"{record['facts_per_second']:,.0f} facts/s  loss {record['loss']:.4f}  penalty {record['penalty']:.4f}"
-    if "valid" in record:
-        text += f"  valid MRR {record['valid']['mrr']:.4f}{' *' if record['best'] else ''}"
-    return text
+    """Loss, penalty and speed in words."""
+    return f"loss {record['loss']:.4f}  penalty {record['penalty']:.4f}  {record['facts_per_second']:,.0f} facts/s"
+
+
+def valid(record: dict[str, Any]) -> str:
+    """The validation figure of an epoch in words, a star where it is the best so far; nothing where there is none."""
+    return f"valid MRR {record['valid']['mrr']:.4f}{'*' if record['best'] else ''}" if "valid" in record else ""
+
+
+def _line(text: str) -> None:
+    if sys.stderr is not None:  # closed by whoever started us; print would then turn to standard output
+        print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
 @contextmanager
@@ -98,8 +105,9 @@ def display(
 ) -> Iterator[Listener]:
     """The listener that fits where standard error goes."""
     from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
+    from rich.table import Column
 
     console = console or Console(stderr=True)
     epochs = experiment.training.epochs
@@ -109,13 +117,13 @@ def display(
         yield Lines(epochs)
     else:
         name = f"{title} {experiment.model.name} {experiment.regularizer.name}"
+        # What matters most comes first: a narrow terminal cuts off the end.
         columns = (
-            TextColumn("[bold]{task.description}[/] epoch {task.fields[epoch]}"),
-            BarColumn(bar_width=20),
-            TextColumn("{task.fields[status]}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
+            TextColumn("epoch {task.fields[epoch]}", table_column=Column(no_wrap=True)),
+            BarColumn(bar_width=8),
+            TimeRemainingColumn(compact=True),
+            TextColumn("{task.fields[status]}", table_column=Column(no_wrap=True, ratio=1)),
         )
+        console.print(name, style="bold", highlight=False)
         with Bars(*columns, console=console, refresh_per_second=4) as bars:
-            yield Live(bars, name, epochs)
+            yield Live(bars, epochs)

@@ -11,6 +11,9 @@ from torch import nn
 
 from dura.types import BadInput
 
+HIDDEN = ("params", "fused", "foreach", "capturable", "differentiable", "maximize")
+"""Arguments of torch's classes that are no settings of ours."""
+
 
 def optimizer(name: str, options: Mapping[str, Any], parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
     """The torch optimizer of this name (any case), fused where torch has a fused form of it.
@@ -24,16 +27,30 @@ def optimizer(name: str, options: Mapping[str, Any], parameters: Iterable[nn.Par
     has = inspect.signature(kind).parameters
     if kind is torch.optim.Adagrad:
         options = {"lr": 0.1, **options}
-    wrong = [key for key in options if key not in has or key in ("params", "fused", "foreach")]
-    if wrong:
-        names = ", ".join(key for key in has if key not in ("params", "fused", "foreach"))
-        raise BadInput(f"optimizer.{wrong[0]} is not a setting of {name!r}; it has {names}")
-    fused: dict[str, Any] = {"fused": True} if "fused" in has else {}
+    known_options = {key: parameter.default for key, parameter in has.items() if key not in HIDDEN}
+    for key, value in options.items():
+        if key not in known_options:
+            raise BadInput(f"optimizer.{key} is not a setting of {name!r}; it has {', '.join(known_options)}")
+        _check(f"optimizer.{key}", value, known_options[key])
+    tables = list(parameters)
+    # Only the CPU surely has a fused kernel for each of them; elsewhere torch chooses.
+    fused: dict[str, Any] = {"fused": True} if "fused" in has and all(t.device.type == "cpu" for t in tables) else {}
     try:
-        made: torch.optim.Optimizer = kind(list(parameters), **options, **fused)
+        made: torch.optim.Optimizer = kind(tables, **options, **fused)
     except (ValueError, TypeError) as error:
         raise BadInput(f"the optimizer {name!r} refuses its settings: {error}") from None
     return made
+
+
+def _check(path: str, value: Any, default: Any) -> None:
+    """Refuse a value of another kind than torch's default: torch itself would fail in the middle of a step."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(default, bool) and not isinstance(value, bool):
+        raise BadInput(f"{path} must be true or false, not {value!r}")
+    if isinstance(default, int | float) and not isinstance(default, bool) and not number:
+        raise BadInput(f"{path} must be a number, not {value!r}")
+    if isinstance(default, tuple) and not (isinstance(value, list | tuple) and len(value) == len(default)):
+        raise BadInput(f"{path} must be a list of {len(default)} numbers, not {value!r}")
 
 
 def _known() -> dict[str, type[torch.optim.Optimizer]]:

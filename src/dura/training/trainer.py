@@ -127,6 +127,8 @@ class Trainer:
         """Train from where `progress` stands to the last epoch, or until validation stops improving."""
         while not self.progress.done and self.progress.epoch < self.plan.epochs:
             self._epoch()
+        if not all(bool(table.isfinite().all()) for table in self._tables().values()):
+            raise DuraError(self._diverged(math.nan, math.nan))
         if not self.progress.done:
             self.progress = replace(self.progress, done=True)
         self.save()
@@ -187,7 +189,7 @@ class Trainer:
     def _anneal(self) -> None:
         """Set the learning rate of this step; it follows from the steps done, so a resumed run has the same."""
         left = self.plan.epochs * self.steps_in_epoch - self.progress.steps
-        share = min(1.0, left / (self.plan.anneal * self.steps_in_epoch))
+        share = min(1.0, left / (min(self.plan.anneal, self.plan.epochs) * self.steps_in_epoch))
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = rate * share
 
@@ -220,7 +222,7 @@ class Trainer:
         p = replace(p, epoch=p.epoch + 1, step=0, loss=0.0, penalty=0.0, facts=0, epoch_seconds=0.0)
         last = p.epoch == self.plan.epochs
         if self.validate is not None and (last or p.epoch % self.plan.validate_every == 0):
-            figures = self.validate()
+            figures = self._validated(p)
             record["valid"] = figures
             p = self._judge(p, figures["mrr"])
             record["best"] = p.best_epoch == p.epoch
@@ -238,6 +240,20 @@ class Trainer:
                 f"the regularizer has pulled the embeddings to nearly zero by epoch {self.progress.epoch}, so the model cannot "
                 f"tell answers apart; try a smaller regularizer.weight than {self.regularizer.weight:g}"
             )
+
+    def _validated(self, p: Progress) -> dict[str, float]:
+        """The figures of `validate`; where it cannot rank, the sentence says after which step."""
+        assert self.validate is not None
+        try:
+            return self.validate()
+        except DuraError as error:
+            raise DuraError(f"after step {p.steps}, the end of epoch {p.epoch}: {error}") from None
+
+    def renew_best(self) -> None:
+        """Take the tables as they are for the best ones."""
+        assert self.validate is not None
+        self.progress = replace(self.progress, best=self.validate()["mrr"], best_epoch=self.progress.epoch, stale=0)
+        self._keep_best(self.progress)
 
     def _judge(self, p: Progress, mrr: float) -> Progress:
         """Keep the best tables; stop when the figure has not improved for `patience` validations."""
@@ -276,7 +292,12 @@ class Trainer:
         names = [name for name, _ in self.model.named_parameters()]
         with torch.no_grad():
             for name, table in self.model.named_parameters():
-                table.copy_(tensors[f"model.{name}"])
+                found = tensors.get(f"model.{name}")
+                if found is None or found.shape != table.shape:
+                    raise DuraError(
+                        f"the checkpoint does not fit the settings: the table {name!r} is missing or misshapen"
+                    )
+                table.copy_(found)
         saved = self.optimizer.state_dict()
         slots: dict[int, dict[str, Tensor]] = {}
         for key, value in tensors.items():
