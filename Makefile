@@ -26,10 +26,18 @@ bench: $(READY)  ## the speed of a training step beside its three bare matrix pr
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-# The constraints file pins torch to a build that is small where a CPU build is offered.
+# The constraints file pins torch to a build that is small where a CPU build is offered. TORCH_INDEX names another index to take
+# torch from, such as PyTorch's CPU index; where CUDA packages would come along, a line says so before anything is downloaded.
+TORCH_INDEX ?=
+TORCH := torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("dura needs Python 3.11 or newer; set PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --dry-run --report $(VENV)/plan.json $(TORCH)
+	@if grep -q '"nvidia' $(VENV)/plan.json; then \
+	  echo "Your package index offers torch with CUDA only: several gigabytes follow."; \
+	  echo "To have the small CPU build, stop with Ctrl-C within 10 seconds and say: make run TORCH_INDEX=<PyTorch's CPU index>"; \
+	  sleep 10; fi
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(TORCH)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $(READY)

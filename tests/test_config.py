@@ -76,7 +76,7 @@ shares = st.floats(0, 0.49) | st.just("auto")
 graphs = st.builds(
     GraphSettings,
     source=texts,
-    columns=st.one_of(st.just(()), st.tuples(*[st.one_of(texts, whole)] * 3)),
+    columns=st.one_of(st.just(()), st.tuples(*[st.one_of(texts, whole)] * 3).filter(lambda c: len(set(c)) == 3)),
     header=st.sampled_from(["auto", "yes", "no"]),
     separator=st.text(st.characters(codec="utf-8"), max_size=1),
     skip_bad=st.booleans(),
@@ -168,6 +168,7 @@ REFUSALS = {
     "[graph]\nvalid_share = 0.5\ntest_share = 0.5": "graph.valid_share and graph.test_share must leave facts"
     " to train on: 0.5 + 0.5 is not below 1",
     "[graph]\ncolumns = ['a']": "graph.columns must name three columns (head, relation, tail) or none, not 1",
+    "[graph]\ncolumns = [0, 'a', 0]": "graph.columns names a column twice: 0, a, 0",
     "[graph]\ncolumns = 'a'": "graph.columns must be a list (text or a whole number), not the text 'a'",
     "[graph]\nseparator = '::'": "graph.separator must be one character or empty, not '::'",
     "[model]\nname = 3": "model.name must be text, not the whole number 3",
