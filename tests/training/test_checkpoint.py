@@ -387,12 +387,13 @@ last, best, notes, kills = 0, 0, [], 0
 began = time.monotonic()
 checkpoints.save(0, table(0), {"step": 0})
 checkpoints.save_best(0, table(0), {"step": 0})
-pace = time.monotonic() - began  # of this disk: kill after up to three rounds of saving
-while time.monotonic() - began < float(sys.argv[2]):
+pace = time.monotonic() - began  # of this disk: kill after up to three rounds of saving, later on a busy machine
+spent = lambda: time.monotonic() - began
+while spent() < float(sys.argv[2]) or (last < 3 and spent() < 60):
     child = os.fork()
     if child == 0:
         train(last)
-    time.sleep(rng.uniform(0, 3 * pace))
+    time.sleep(rng.uniform(0, 3 * pace + 0.02 * kills))
     os.kill(child, signal.SIGKILL)
     assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
     kills += 1
