@@ -86,7 +86,9 @@ class Live(Quiet):
 
 def figures(record: dict[str, Any]) -> str:
     """Loss, penalty and speed in words."""
-    return f"loss {record['loss']:.4f}  penalty {record['penalty']:.4f}  {record['facts_per_second']:,.0f} facts/s"
+    speed = record["facts_per_second"]
+    pace = f"{speed / 1000:,.0f}k" if speed >= 10_000 else f"{speed:,.0f}"
+    return f"loss {record['loss']:.3f}  penalty {record['penalty']:.3f}  {pace} facts/s"
 
 
 def valid(record: dict[str, Any]) -> str:
@@ -119,9 +121,9 @@ def display(
         name = f"{title} {experiment.model.name} {experiment.regularizer.name}"
         # What matters most comes first: a narrow terminal cuts off the end.
         columns = (
-            TextColumn("epoch {task.fields[epoch]}", table_column=Column(no_wrap=True)),
+            TextColumn("{task.fields[epoch]}", table_column=Column(no_wrap=True)),
             BarColumn(bar_width=8),
-            TimeRemainingColumn(compact=True),
+            TimeRemainingColumn(compact=True, table_column=Column(no_wrap=True, min_width=5)),
             TextColumn("{task.fields[status]}", table_column=Column(no_wrap=True, ratio=1)),
         )
         console.print(name, style="bold", highlight=False)
