@@ -1,8 +1,7 @@
 """Families: how a relation acts on a row.
 
-`Relations` says which relation each row of a batch uses, each distinct one standing once. A family knows what its rows
-mean: `apply` is x·R̄ (the query), `adjoint` is x·Rᵀ (the reverse query); both are adjoint in the real inner product:
-<apply(h), t> = <h, adjoint(t)>.
+`Relations` says which relation each row of a batch uses. A family knows what the rows of a relation mean: `apply` is x·R̄ (the
+query), `adjoint` is x·Rᵀ (the reverse query); both are adjoint in the real inner product: <apply(h), t> = <h, adjoint(t)>.
 """
 
 from __future__ import annotations
@@ -14,10 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dura.table import Table
+
 
 @dataclass(frozen=True)
 class Relations:
-    """The distinct relations of a batch, `rows` [k, ...], and for each item of the batch its row, `index` [n]."""
+    """Rows [k, ...] of relations, a whole table or some that were computed, and for each item of a batch its row, `index` [n]."""
 
     rows: Tensor
     index: Tensor
@@ -25,6 +26,11 @@ class Relations:
     def at(self, items: Tensor) -> Relations:
         """The relations of these items of the batch."""
         return Relations(self.rows, self.index[items])
+
+    def read(self, index: Tensor | None = None) -> Tensor:
+        """A copy of the rows at `index`, or of each item's."""
+        index = self.index if index is None else index
+        return self.rows.read(index) if isinstance(self.rows, Table) else self.rows.index_select(0, index)
 
 
 class Family(ABC):
@@ -65,7 +71,7 @@ class Diagonal(Family):
 
     def apply(self, x: Tensor, relations: Relations) -> Tensor:
         """x∘r."""
-        return x * relations.rows.index_select(0, relations.index)
+        return x * relations.read()
 
     def adjoint(self, x: Tensor, relations: Relations) -> Tensor:
         """The same: a real diagonal matrix is its own adjoint."""
@@ -87,12 +93,12 @@ class ComplexDiagonal(Family):
 
     def apply(self, x: Tensor, relations: Relations) -> Tensor:
         """x∘r̄."""
-        r = as_complex(relations.rows.index_select(0, relations.index))
+        r = as_complex(relations.read())
         return as_real(as_complex(x) * r.conj())
 
     def adjoint(self, x: Tensor, relations: Relations) -> Tensor:
         """x∘r."""
-        r = as_complex(relations.rows.index_select(0, relations.index))
+        r = as_complex(relations.read())
         return as_real(as_complex(x) * r)
 
 
@@ -111,11 +117,11 @@ class Dense(Family):
 
     def apply(self, x: Tensor, relations: Relations) -> Tensor:
         """x·R."""
-        return grouped(x, relations.rows, relations.index)
+        return grouped(x, relations)
 
     def adjoint(self, x: Tensor, relations: Relations) -> Tensor:
         """x·Rᵀ."""
-        return grouped(x, relations.rows.mT, relations.index)
+        return grouped(x, relations, transposed=True)
 
 
 def as_complex(x: Tensor) -> Tensor:
@@ -128,34 +134,45 @@ def as_real(x: Tensor) -> Tensor:
     return torch.view_as_real(x.resolve_conj()).flatten(-2)
 
 
-def grouped(x: Tensor, matrices: Tensor, index: Tensor) -> Tensor:
-    """`x[i] @ matrices[index[i]]` for each row i, as one product a distinct matrix."""
-    product: Tensor = _Grouped.apply(x, matrices, index)  # type: ignore[no-untyped-call]
+def grouped(x: Tensor, relations: Relations, transposed: bool = False) -> Tensor:
+    """`x[i] @ R[index[i]]` for each row i (Rᵀ where `transposed`), as one product a distinct matrix."""
+    product: Tensor = _Grouped.apply(x, relations.rows, relations.index, transposed)  # type: ignore[no-untyped-call]
     return product
 
 
 class _Grouped(torch.autograd.Function):
-    """Rows sorted by their matrix; each run of rows is one product, forward and backward."""
+    """Items sorted by their matrix; each run of items is one product, forward and backward. No matrix is copied.
+
+    The gradient of a table's matrices is added to it in place; that of computed ones flows on.
+    """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, matrices: Tensor, index: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, matrices: Tensor, index: Tensor, transposed: bool) -> Tensor:
         order = torch.argsort(index, stable=True)
-        ends = torch.bincount(index, minlength=len(matrices)).cumsum(0).tolist()
-        runs = [(g, a, b) for g, (a, b) in enumerate(zip([0, *ends], ends, strict=False)) if b > a]
-        by_group, result = x[order], torch.empty_like(x)
+        distinct, counts = torch.unique_consecutive(index[order], return_counts=True)
+        ends = counts.cumsum(0).tolist()
+        runs = list(zip(distinct.tolist(), [0, *ends], ends, strict=False))
+        by_matrix, result, plain = x[order], torch.empty_like(x), matrices.detach()
         for g, a, b in runs:
-            torch.mm(by_group[a:b], matrices[g], out=result[a:b])
-        ctx.save_for_backward(by_group, matrices, order)
-        ctx.runs = runs
+            torch.mm(by_matrix[a:b], plain[g].mT if transposed else plain[g], out=result[a:b])
+        # A table is not saved but held: its gradient is written in place, and nothing else changes it before backward.
+        ctx.save_for_backward(by_matrix, order, distinct)
+        ctx.matrices, ctx.runs, ctx.transposed = matrices, runs, transposed
         return torch.empty_like(x).index_copy_(0, order, result)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
-        by_group, matrices, order = ctx.saved_tensors
-        gradient = gradients[0][order]
-        x_gradient = torch.empty_like(by_group)
-        matrix_gradient = torch.zeros_like(matrices, memory_format=torch.contiguous_format)
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor | None, None, None]:
+        by_matrix, order, distinct = ctx.saved_tensors
+        matrices, gradient = ctx.matrices, gradients[0][order]
+        plain, x_gradient = matrices.detach(), torch.empty_like(by_matrix)
+        flowing = None if isinstance(matrices, Table) else torch.zeros_like(plain)
         for g, a, b in ctx.runs:
-            torch.mm(gradient[a:b], matrices[g].mT, out=x_gradient[a:b])
-            torch.mm(by_group[a:b].mT, gradient[a:b], out=matrix_gradient[g])
-        return torch.empty_like(x_gradient).index_copy_(0, order, x_gradient), matrix_gradient, None
+            torch.mm(gradient[a:b], plain[g] if ctx.transposed else plain[g].mT, out=x_gradient[a:b])
+            left, right = (gradient, by_matrix) if ctx.transposed else (by_matrix, gradient)
+            if flowing is None:
+                matrices.add_matrix(g, left[a:b], right[a:b])
+            else:
+                torch.mm(left[a:b].mT, right[a:b], out=flowing[g])
+        if flowing is None:
+            matrices.mark(distinct)
+        return torch.empty_like(x_gradient).index_copy_(0, order, x_gradient), flowing, None, None

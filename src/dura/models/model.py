@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from dura.models.families import Family, Relations
-from dura.models.rows import rows
+from dura.table import Table
 from dura.types import BadInput, Factors, Sizes
 
 LARGEST_RANK = 100_000
@@ -26,7 +26,7 @@ class Model(nn.Module, ABC):
 
     @property
     @abstractmethod
-    def tail_table(self) -> nn.Parameter:
+    def tail_table(self) -> Table:
         """The table of all tails [|E|, w], whose gradient the objective adds to in place."""
 
     @abstractmethod
@@ -76,10 +76,10 @@ class SemanticMatching(Model):
             raise BadInput(f"model.init_scale is {init_scale}, but a scale is zero or more")
         self.sizes, self.rank = sizes, rank
         width = self.family.width(rank)
-        self.entity = nn.Parameter(torch.empty(sizes.entities, width))
+        self.entity = Table(torch.empty(sizes.entities, width))
         if not self.shared:
-            self.answer = nn.Parameter(torch.empty(sizes.entities, width))
-        self.relations = nn.Parameter(torch.empty(2 * sizes.relations, *self.family.shape(rank)))
+            self.answer = Table(torch.empty(sizes.entities, width))
+        self.relations = Table(torch.empty(2 * sizes.relations, *self.family.shape(rank)))
         self.reset(init_scale)
 
     def reset(self, scale: float) -> None:
@@ -91,22 +91,21 @@ class SemanticMatching(Model):
                 nn.init.xavier_uniform_(table.data.flatten(1))
 
     @property
-    def tail_table(self) -> nn.Parameter:
+    def tail_table(self) -> Table:
         """The table of all tails; the heads' own where the model shares one."""
         return self.entity if self.shared else self.answer
 
     def heads(self, entities: Tensor | None = None) -> Tensor:
         """The rows of these entities as heads."""
-        return self.entity if entities is None else rows(self.entity, entities)
+        return self.entity if entities is None else self.entity.read(entities)
 
     def tails(self, entities: Tensor | None = None) -> Tensor:
         """The rows of these entities as tails."""
-        return self.tail_table if entities is None else rows(self.tail_table, entities)
+        return self.tail_table if entities is None else self.tail_table.read(entities)
 
     def relation(self, relation: Tensor) -> Relations:
-        """The distinct relations among these and which one each item uses."""
-        distinct, index = torch.unique(relation, return_inverse=True)
-        return Relations(rows(self.relations, distinct), index)
+        """Which row of the relations' table each item uses."""
+        return Relations(self.relations, relation)
 
     def query(self, head: Tensor, relation: Tensor) -> Tensor:
         """h·R̄."""
@@ -126,8 +125,8 @@ class SemanticMatching(Model):
         counts = torch.bincount(question, minlength=len(head)).to(h.dtype)
 
         def relation_and_counts() -> tuple[Tensor, Tensor]:
-            facts = torch.bincount(relations.index[question], minlength=len(relations.rows))
-            return relations.rows, facts.to(h.dtype)
+            distinct, facts = torch.unique(relations.index[question], return_counts=True)
+            return relations.read(distinct), facts.to(h.dtype)
 
         @cache  # not through the Factors: a cycle of references would keep every batch until the next garbage collection
         def tail() -> Tensor:

@@ -1,4 +1,4 @@
-"""Optimizers: Adagrad as the paper uses it, fused and in place, and any other of torch by name."""
+"""Optimizers: Adagrad as the paper uses it, fused, in place and only where there is a gradient, and any other of torch by name."""
 
 from __future__ import annotations
 
@@ -7,12 +7,67 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.optim.adagrad import adagrad
 
+from dura.table import Table
 from dura.types import BadInput
 
 HIDDEN = ("params", "fused", "foreach", "capturable", "differentiable", "maximize")
 """Arguments of torch's classes that are no settings of ours."""
+
+
+LARGE_ROW = 4096
+"""Rows of at least so many numbers are worth a call of the fused kernel each; smaller ones are gathered."""
+
+
+class RowAdagrad(torch.optim.Adagrad):
+    """torch's Adagrad that leaves out the rows of a `Table` without a gradient: Adagrad does not move them.
+
+    Where few rows have one (the heads of CP, the matrices of RESCAL, everything under sampling), the other rows, their
+    sums and their gradients are not even read.
+    """
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        """One step; tables that have a gradient in most rows take torch's own."""
+        assert closure is None
+        put_by: list[tuple[Table, Tensor]] = []
+        for group in self.param_groups:
+            for table in group["params"]:
+                rows = table.used() if isinstance(table, Table) and _still(group) else None
+                if rows is not None and table.grad is not None:
+                    _step_rows(table, rows.to(table.device), self.state[table], group)
+                    put_by.append((table, table.grad))
+                    table.grad = None
+        loss = super().step()
+        for table, gradient in put_by:
+            table.grad = gradient
+        return loss
+
+
+def _still(group: Mapping[str, Any]) -> bool:
+    """True where these settings leave rows without a gradient as they are."""
+    return not group["weight_decay"] and not group["lr_decay"]
+
+
+def _step_rows(table: Table, rows: Tensor, state: Mapping[str, Tensor], group: Mapping[str, Any]) -> None:
+    """Adagrad on these rows alone."""
+    assert table.grad is not None
+    total, gradient, rate, eps = state["sum"], table.grad, float(group["lr"]), group["eps"]
+    if table[0].numel() >= LARGE_ROW:
+        whole = (table, gradient, total)
+        views, gradients, totals = ([tensor[row] for row in rows.tolist()] for tensor in whole)
+        adagrad(
+            views, gradients, totals, [state["step"].clone() for _ in views], fused=group["fused"], lr=rate, eps=eps,
+            weight_decay=0.0, lr_decay=0.0, maximize=False,
+        )  # fmt: skip
+    else:
+        here = gradient.index_select(0, rows)
+        seen = total.index_select(0, rows).addcmul_(here, here)
+        total.index_copy_(0, rows, seen)
+        table.index_add_(0, rows, here.div_(seen.sqrt_().add_(eps)), alpha=-rate)
+    state["step"].add_(1)
 
 
 def optimizer(name: str, options: Mapping[str, Any], parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
@@ -36,7 +91,7 @@ def optimizer(name: str, options: Mapping[str, Any], parameters: Iterable[nn.Par
     # Only the CPU surely has a fused kernel for each of them; elsewhere torch chooses.
     fused: dict[str, Any] = {"fused": True} if "fused" in has and all(t.device.type == "cpu" for t in tables) else {}
     try:
-        made: torch.optim.Optimizer = kind(tables, **options, **fused)
+        made: torch.optim.Optimizer = (RowAdagrad if kind is torch.optim.Adagrad else kind)(tables, **options, **fused)
     except (ValueError, TypeError) as error:
         raise BadInput(f"the optimizer {name!r} refuses its settings: {error}") from None
     return made

@@ -13,14 +13,15 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from dura.data.questions import Questions
 from dura.models import Model
-from dura.models.rows import gradient_of
 from dura.objectives import Objective
 from dura.regularizers import Regularizer
+from dura.table import Table
 from dura.training.checkpoint import Checkpoints
 from dura.types import DuraError
 
@@ -114,8 +115,7 @@ class Trainer:
         self.best_state: dict[str, Tensor] = {}
         self.device = model.tail_table.device
         frequency = torch.bincount(torch.as_tensor(questions.answers).long(), minlength=model.sizes.entities)
-        weights = objective.entity_weights(frequency.to(self.device, model.tail_table.dtype))
-        self.weights = weights
+        self.weights = objective.prepare(frequency.to(self.device, model.tail_table.dtype))
         self.rates = [group["lr"] for group in optimizer.param_groups]
         self.steps_in_epoch = math.ceil(len(questions) / plan.batch)
         self._saved_at = time.monotonic()
@@ -163,14 +163,13 @@ class Trainer:
             for ids in (batch.head, batch.relation, batch.question, batch.answers)
         )
         factors = self.model.factors(head, relation, question, answers)
-        table = self.model.tail_table
         loss, query_gradient = self.objective(
             factors.query.detach(),
-            table.detach(),
+            self.model.tail_table,
             batch.offsets.tolist(),
             answers,
             None if self.weights is None else self.weights[answers],
-            gradient_of(table),
+            self._draw(),
         )
         penalty = self.regularizer(factors)
         roots, gradients = [factors.query], [query_gradient]
@@ -182,9 +181,24 @@ class Trainer:
             raise DuraError(self._diverged(*values))
         if self.plan.anneal:
             self._anneal()
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=False)
+        self._update()
         return values
+
+    def _draw(self) -> int:
+        """The seed of this step; it follows from the steps done, so a resumed run draws the same."""
+        return int(np.random.SeedSequence([self.plan.seed, self.progress.steps]).generate_state(1, np.uint64)[0] >> 1)
+
+    def _update(self) -> None:
+        """Let the optimizer step, then forget the gradients."""
+        for table in self.model.parameters():
+            if isinstance(table, Table):
+                table.gradient()
+        self.optimizer.step()
+        for table in self.model.parameters():
+            if isinstance(table, Table):
+                table.forget()
+            else:
+                table.grad = None
 
     def _anneal(self) -> None:
         """Set the learning rate of this step; it follows from the steps done, so a resumed run has the same."""
