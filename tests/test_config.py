@@ -271,7 +271,7 @@ def test_with_value_sets_options_of_components(text: str, expected: object) -> N
 def test_with_value_takes_python_values() -> None:
     assert Experiment().with_value("model.rank", 50).model == Component("complex", {"rank": 50})
     assert Experiment().with_value("training.checkpoint_every", 5).training.checkpoint_every == 5.0
-    with pytest.raises(BadInput, match=r"training\.batch must be a whole number, not the number 0\.5"):
+    with pytest.raises(BadInput, match=r"training\.batch must be a whole number or 'auto', not the number 0\.5"):
         Experiment().with_value("training.batch", 0.5)
 
 

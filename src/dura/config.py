@@ -83,7 +83,8 @@ class TrainingSettings:
     epochs: int = _least(100, 0)
     anneal: int = _least(0, 0)
     """Over so many last epochs the learning rate falls linearly to zero, 0 = it stays."""
-    batch: int = _least(500, 1)
+    batch: int | Literal["auto"] = field(default=500, metadata={"least": 1})
+    """Distinct questions a step (facts where `batching` says so); "auto" = measured at the start, then written down."""
     batching: Batching = "questions"
     validate_every: int = _least(1, 1)
     """Epochs between validations."""
@@ -99,6 +100,13 @@ class TrainingSettings:
 
     def __post_init__(self) -> None:
         _check_fields(self, "training")
+
+    @property
+    def questions_a_step(self) -> int:
+        """`batch` as a number; "auto" must have been settled before."""
+        if self.batch == "auto":
+            raise BadInput("training.batch is 'auto', which a measurement at the start of training turns into a number")
+        return self.batch
 
 
 @dataclass(frozen=True)

@@ -262,9 +262,11 @@ def test_nothing_to_rank_and_no_block() -> None:
 
 @pytest.mark.parametrize("entities", [1, 14, 14_541, 40_943, 123_182, 5_000_000, 50_000_000])
 def test_a_block_of_scores_is_bounded(entities: int) -> None:
-    rows = block_size(entities)
-    assert rows >= 1
-    assert rows == 1 or rows * entities * 4 <= 32 * 2**20
+    """By bytes where that leaves enough for a fast product, else 64 rows: then it grows like the tables do."""
+    for hands in (1, 2, 16):
+        rows = block_size(entities, hands=hands)
+        assert rows >= 64
+        assert rows == 64 or hands * rows * entities * 4 <= ranking.BLOCK_BYTES
 
 
 def test_memory_stays_small_and_one_buffer_is_used_again() -> None:
@@ -279,7 +281,8 @@ def test_memory_stays_small_and_one_buffer_is_used_again() -> None:
         2,
         progress=lambda *_: sizes.append(process.memory_info().rss - before),
     )
-    assert len(model.rooms) == len(sizes) > 10
-    assert len({room.data_ptr() for room in model.rooms}) == 1
-    assert max(room.numel() * 4 for room in model.rooms) <= ranking.BLOCK_BYTES
-    assert max(sizes) < 120 * 2**20  # all scores at once would take 400 MB
+    assert len(model.rooms) == len(sizes) > 5
+    hands = torch.get_num_threads()
+    assert len({room.data_ptr() for room in model.rooms}) <= hands
+    assert max(room.numel() * 4 for room in model.rooms) <= max(ranking.BLOCK_BYTES // hands, 64 * 50_000 * 4)
+    assert max(sizes) < 150 * 2**20  # all scores at once would take 400 MB

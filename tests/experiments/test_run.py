@@ -120,7 +120,7 @@ def test_the_settings_of_a_run_write_every_default_out(tmp_path: Path) -> None:
     written = Experiment.from_toml(tmp_path / "run" / "settings.toml")
     assert written.regularizer.options == {"weight": 0.05, "lambda1": 0.5, "lambda2": 1.5}
     assert written.model.options == {"rank": 4, "init_scale": 1e-3}
-    assert written.objective.options == {"w0": 0.0, "block": 0}
+    assert written.objective.options == {"w0": 0.0, "block": "auto"}
 
 
 def test_a_graph_that_was_changed_is_noticed(tmp_path: Path) -> None:

@@ -53,7 +53,10 @@ def train(
         str | None, typer.Option(help="dura (default), dura-i, dura-ii, n3, fro, reg-p1 or none.")
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="At most so many passes over the facts.")] = None,
-    batch: Annotated[int | None, typer.Option(help="Questions a step.")] = None,
+    batch: Annotated[
+        str | None,
+        typer.Option(metavar="N|auto", help="Questions a step; auto measures a few sizes and says what it took."),
+    ] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
     seed: Annotated[int | None, typer.Option(help="Same seed, same numbers.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu (default), cuda, cuda:1 or mps.")] = None,

@@ -6,7 +6,8 @@ from and counted in that one row of scores.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 import numpy as np
@@ -19,10 +20,14 @@ from dura.types import BadInput, DuraError, IntArray, Ranks
 
 Twins = tuple[Tensor, Tensor]
 Counts = tuple[IntArray, IntArray, NDArray[np.bool_]]
-BLOCK_BYTES = 32 * 2**20
-"""Room for one block of scores: large enough for a fast product, small enough to stay near the processor."""
+BLOCK_BYTES = 64 * 2**20
+"""Room for the blocks of scores at work: large enough for a fast product, small enough to stay near the processor."""
+SMALLEST = 64
+"""Fewer questions at a time would read the whole table for too little work."""
 STRIP_BYTES = 2**19
 """Rows are counted in strips of about this size: comparing twice and summing then happens inside the cache."""
+SURELY_FINITE = 1e37
+"""A score whose query and tail have norms with a product below this cannot overflow."""
 
 
 class Scorer(Protocol):
@@ -38,13 +43,14 @@ class Scorer(Protocol):
         """The scores [b, n], written to `out` where given."""
 
 
-def block_size(entities: int, itemsize: int = 4) -> int:
-    """How many questions to score at a time so that a block of scores stays within `BLOCK_BYTES` (at least one).
+def block_size(entities: int, itemsize: int = 4, hands: int = 1) -> int:
+    """How many questions to score at a time so that the blocks of all `hands` stay within `BLOCK_BYTES`, but enough for a fast
+    product.
 
-    >>> block_size(14_541), block_size(40_943), block_size(50_000_000)
-    (576, 204, 1)
+    >>> block_size(14_541), block_size(14_541, hands=2), block_size(1_000_000)
+    (1153, 576, 64)
     """
-    return max(1, BLOCK_BYTES // (itemsize * max(1, entities)))
+    return max(SMALLEST, BLOCK_BYTES // (itemsize * hands * max(1, entities)))
 
 
 def rank(
@@ -70,23 +76,52 @@ def rank(
     greater, equal, candidates = (np.zeros(len(asked), dtype=np.int64) for _ in range(3))
     with torch.no_grad():
         tails = model.tails()
-        size = block or block_size(len(tails), tails.element_size())
+        hands = torch.get_num_threads() if tails.device.type == "cpu" else 1
+        size = block or block_size(len(tails), tails.element_size(), hands)
         groups = _group(asked, size)
         answers = known.known(groups.head, groups.relation)
-        buffer, twins = tails.new_empty(min(size, len(groups)), len(tails)), _twins(tails)
-        count = _count if tails.device.type == "cpu" else _count_on_device
-        for start in range(0, len(groups), size):
-            part = np.arange(start, min(start + size, len(groups)))
-            group, drop = groups.take(part), answers.take(part)
-            scores = _score(model, group, tails, twins, buffer[: len(part)])
-            at = group.answers
-            greater[at], equal[at], dropped = count(scores, group, asked[at, 2], drop)
-            candidates[at] = len(tails) - drop.counts[group.question] + dropped
-            if progress is not None:
-                progress(int(part[-1]) + 1, len(groups))
+        twins, reach = _twins(tails), _longest(tails)
+    starts = range(0, len(groups), size)
+    hands = max(1, min(hands, len(starts)))
+    rooms = [tails.new_empty(min(size, len(groups)), len(tails)) for _ in range(hands)]
+    count = _count if tails.device.type == "cpu" else _count_on_device
+
+    @torch.no_grad()
+    def work(start: int) -> int:
+        room = rooms.pop()
+        part = np.arange(start, min(start + size, len(groups)))
+        group, drop = groups.take(part), answers.take(part)
+        scores = _score(model, group, tails, twins, reach, room[: len(part)])
+        at = group.answers
+        greater[at], equal[at], dropped = count(scores, group, asked[at, 2], drop)
+        candidates[at] = len(tails) - drop.counts[group.question] + dropped
+        rooms.append(room)
+        return int(part[-1]) + 1
+
+    for done in side_by_side(work, starts, hands):
+        if progress is not None:
+            progress(done, len(groups))
     side = np.repeat(np.arange(2, dtype=np.int8), len(facts))
     head, relation, tail = (np.tile(facts[:, column], 2) for column in range(3))
     return Ranks(head, relation, tail, side, greater, equal, candidates)
+
+
+def side_by_side(work: Callable[[int], int], starts: Iterable[int], hands: int) -> Iterator[int]:
+    """What `work` returns for each start, in their order, by so many threads at a time.
+
+    Each block is one thread's from the product to the last count: threads that share every product would wait for each
+    other at its end, and while one of them counts. torch is told to use one thread for each of them meanwhile.
+    """
+    if hands == 1:
+        yield from map(work, starts)
+        return
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(hands) as pool:
+            yield from pool.map(work, starts)
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _group(asked: IntArray, block: int) -> Questions:
@@ -102,22 +137,29 @@ def _group(asked: IntArray, block: int) -> Questions:
     return questions.take(np.lexsort((-questions.counts, np.arange(len(questions)) // block)))
 
 
-def _score(model: Scorer, group: Questions, tails: Tensor, twins: Twins | None, room: Tensor) -> Tensor:
+def _score(model: Scorer, group: Questions, tails: Tensor, twins: Twins | None, reach: float, room: Tensor) -> Tensor:
     """The scores of all entities for these questions, in `room` or other memory that may be written to."""
     head, relation = (torch.from_numpy(ids).to(tails.device) for ids in (group.head, group.relation))
-    scores = model.compare(model.query(head, relation), tails, out=room)
+    query = model.query(head, relation)
+    scores = model.compare(query, tails, out=room)
     if scores.data_ptr() != room.data_ptr():
         scores = room.copy_(scores)
     if twins is not None:
         scores[:, twins[0]] = scores[:, twins[1]]
-    _refuse_non_finite(scores, group)
+    # A NaN in either makes this false, as does a product that might overflow; then each score is looked at.
+    if not _longest(query) * reach < SURELY_FINITE:
+        _refuse_non_finite(scores, group)
     return scores if scores.element_size() >= 4 else scores.float()
+
+
+def _longest(rows: Tensor) -> float:
+    """The largest norm of a row."""
+    return float(torch.linalg.vector_norm(rows, dim=1).max()) if len(rows) else 0.0
 
 
 def _refuse_non_finite(scores: Tensor, group: Questions) -> None:
     """A NaN is neither greater nor equal: uncaught, a model full of them would rank every truth first."""
-    # The sum of sound scores is finite save for overflow, and ten times as fast as a look at each score.
-    if torch.isfinite(scores.sum()) or torch.isfinite(scores).all():
+    if torch.isfinite(scores).all():
         return
     row = int((~torch.isfinite(scores)).any(dim=1).nonzero()[0])
     raise DuraError(

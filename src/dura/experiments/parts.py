@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import torch
 
 from dura.config import Component, Experiment
+from dura.data.graph import Graph
+from dura.data.questions import Questions
 from dura.models import MODELS, Model, SemanticMatching
 from dura.objectives import OBJECTIVES, Objective
 from dura.regularizers import REGULARIZERS, Regularizer
@@ -84,8 +86,13 @@ def torch_settings(experiment: Experiment, model: Model) -> Iterator[None]:
 
 def chosen_threads(experiment: Experiment, model: Model) -> int:
     """One thread where a step is so small that threads would mostly wait for each other, else as many as torch has."""
-    operations = 6 * experiment.training.batch * model.tail_table.numel()
+    operations = 6 * experiment.training.questions_a_step * model.tail_table.numel()
     return 1 if operations < SMALL_STEP else torch.get_num_threads()
+
+
+def questions_of(experiment: Experiment, graph: Graph) -> Questions:
+    """The questions to train on: distinct ones with all their answers, or every fact as one of its own."""
+    return graph.questions.one_by_one() if experiment.training.batching == "facts" else graph.questions
 
 
 def checked_device(name: str) -> torch.device:

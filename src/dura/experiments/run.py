@@ -9,7 +9,8 @@ from typing import Any
 from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.evaluation import metrics, rank
-from dura.experiments.parts import Parts, build, complete, torch_settings
+from dura.experiments.auto import settle
+from dura.experiments.parts import Parts, build, complete, questions_of, torch_settings
 from dura.experiments.store import load_tables, read_graph, read_settings, write_graph
 from dura.experiments.trained import Trained, open_run
 from dura.records import RunFolder
@@ -45,7 +46,11 @@ def train(
     stopped: Callable[[], bool] = lambda: False,
 ) -> Trained:
     """Train on the graph; with `out` in a run folder that can be resumed, without it in memory."""
-    experiment = complete(experiment)
+    experiment, said = complete(experiment), ""
+    if experiment.training.batch == "auto":
+        experiment, said = settle(experiment, graph)
+        for listener in listeners:
+            listener.notice(said)
     parts = build(experiment, graph.sizes)
     if out is None:
         trainer = _trainer(experiment, graph, parts, None, listeners, stopped)
@@ -57,7 +62,7 @@ def train(
     folder = RunFolder.create(out)
     with folder.lock(), torch_settings(experiment, parts.model):
         folder.write_settings(experiment.to_toml())
-        folder.append({"kind": "start"})
+        folder.append({"kind": "start"} | ({"auto": said} if said else {}))
         write_graph(folder, graph)
         _finish(_trainer(experiment, graph, parts, folder, listeners, stopped), folder)
     return open_run(out, experiment.training.device)
@@ -126,7 +131,6 @@ def _trainer(
     stopped: Callable[[], bool],
 ) -> Trainer:
     t = experiment.training
-    questions = graph.questions.one_by_one() if t.batching == "facts" else graph.questions
 
     def validate() -> dict[str, float]:
         figures = metrics(rank(parts.model, graph.valid, graph.known, len(graph.relations)))
@@ -137,8 +141,8 @@ def _trainer(
         parts.objective,
         parts.regularizer,
         parts.optimizer,
-        questions,
-        Plan(t.epochs, t.batch, t.seed, t.validate_every, t.patience, t.checkpoint_every, t.anneal),
+        questions_of(experiment, graph),
+        Plan(t.epochs, t.questions_a_step, t.seed, t.validate_every, t.patience, t.checkpoint_every, t.anneal),
         validate=validate if len(graph.valid) else None,
         checkpoints=None if folder is None else Checkpoints(folder.path / "checkpoints"),
         listeners=listeners if folder is None else (Recorder(folder), *listeners),
