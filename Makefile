@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+BENCH := .venv-bench
 
-.PHONY: run test check types tests bench clean
+.PHONY: run test check types tests bench bench-full clean
 
 run: $(READY)  ## train, compare, ask and keep a model of the bundled UMLS graph
 	$(BIN)/dura demo
@@ -20,24 +21,35 @@ check: $(READY)  ## ruff, mypy --strict, import-linter
 tests: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-bench: $(READY)  ## the speed of a training step beside its three bare matrix products
-	$(BIN)/python benchmarks/blocks.py
+bench: $(BENCH)/.ready  ## speed and memory beside the bare products, the paper's literal loop and PyKEEN, under five minutes
+	$(BENCH)/bin/python benchmarks/speed.py
+
+bench-full: $(BENCH)/.ready  ## the same for every model, rank and size
+	$(BENCH)/bin/python benchmarks/speed.py --full
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 # The constraints file pins torch to a build that is small where a CPU build is offered. TORCH_INDEX names another index to take
 # torch from, such as PyTorch's CPU index; where CUDA packages would come along, a line says so before anything is downloaded.
 TORCH_INDEX ?=
 TORCH := torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 $(READY): pyproject.toml constraints.txt
+	$(call set-up,$(VENV),dev)
+
+# The benchmarks have an environment of their own: PyKEEN brings many packages that dura has no use for.
+$(BENCH)/.ready: pyproject.toml constraints.txt
+	$(call set-up,$(BENCH),bench)
+
+define set-up
 	$(PYTHON) -c 'import sys; sys.exit("dura needs Python 3.11 or newer; set PYTHON=python3.11" if sys.version_info < (3, 11) else 0)'
-	$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --dry-run --report $(VENV)/plan.json $(TORCH)
-	@if grep -q '"nvidia' $(VENV)/plan.json; then \
+	$(PYTHON) -m venv $(1)
+	@$(1)/bin/python -m pip install --quiet --constraint constraints.txt --dry-run --report $(1)/plan.json $(TORCH)
+	@if grep -q '"nvidia' $(1)/plan.json; then \
 	  echo "Your package index offers torch with CUDA only: several gigabytes follow."; \
 	  echo "To have the small CPU build, stop with Ctrl-C within 10 seconds and say: make run TORCH_INDEX=<PyTorch's CPU index>"; \
 	  sleep 10; fi
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt $(TORCH)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
-	touch $(READY)
+	$(1)/bin/python -m pip install --quiet --constraint constraints.txt $(TORCH)
+	$(1)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[$(2)]'
+	touch $(1)/.ready
+endef

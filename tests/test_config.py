@@ -29,7 +29,7 @@ name = "complex"
 rank = 200
 [regularizer]
 name = "dura"
-weight = 0.05
+weight = 0.02
 [objective]
 name = "cross-entropy"
 [optimizer]

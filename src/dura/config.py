@@ -139,7 +139,7 @@ class Experiment:
 
     graph: GraphSettings = field(default_factory=GraphSettings)
     model: Component = field(default_factory=lambda: Component("complex", {"rank": 200}))
-    regularizer: Component = field(default_factory=lambda: Component("dura", {"weight": 0.05}))
+    regularizer: Component = field(default_factory=lambda: Component("dura", {"weight": 0.02}))
     objective: Component = field(default_factory=lambda: Component("cross-entropy"))
     optimizer: Component = field(default_factory=lambda: Component("adagrad", {"lr": 0.1}))
     training: TrainingSettings = field(default_factory=TrainingSettings)

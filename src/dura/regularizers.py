@@ -85,7 +85,7 @@ class N3(Regularizer):
 class DURA(Regularizer):
     """λ₁(‖h‖² + ‖t‖²) + λ₂(‖hR̄‖² + ‖tRᵀ‖²) a fact; λ₁ is `lambda1`, λ₂ is `lambda2`."""
 
-    def __init__(self, weight: float = 0.05, lambda1: float = 0.5, lambda2: float = 1.5) -> None:
+    def __init__(self, weight: float = 0.02, lambda1: float = 0.5, lambda2: float = 1.5) -> None:
         super().__init__(weight)
         if not (lambda1 >= 0 and lambda2 >= 0):
             raise BadInput(f"regularizer.lambda1 and lambda2 are {lambda1} and {lambda2}, but weights are zero or more")
@@ -94,14 +94,14 @@ class DURA(Regularizer):
     def total(self, factors: Factors) -> Tensor:
         """Entities and products, each with its own weight."""
         entities = squares(factors.head, factors.counts) + squares(factors.tail)
-        products = squares(factors.query, factors.counts) + squares(factors.reverse)
+        products = squares(factors.query, factors.counts) + reverse_squares(factors)
         return self.lambda1 * entities + self.lambda2 * products
 
 
 class DURAI(Regularizer):
     """DURA-I, the basic form: ‖hR̄‖² + ‖t‖² a fact."""
 
-    def __init__(self, weight: float = 0.05) -> None:
+    def __init__(self, weight: float = 0.02) -> None:
         super().__init__(weight)
 
     def total(self, factors: Factors) -> Tensor:
@@ -112,12 +112,12 @@ class DURAI(Regularizer):
 class DURAII(Regularizer):
     """DURA-II, the other direction: ‖tRᵀ‖² + ‖h‖² a fact."""
 
-    def __init__(self, weight: float = 0.05) -> None:
+    def __init__(self, weight: float = 0.02) -> None:
         super().__init__(weight)
 
     def total(self, factors: Factors) -> Tensor:
         """Pulls heads of the same question together."""
-        return squares(factors.reverse) + squares(factors.head, factors.counts)
+        return reverse_squares(factors) + squares(factors.head, factors.counts)
 
 
 class RegP1(Regularizer):
@@ -130,6 +130,12 @@ class RegP1(Regularizer):
         """The dual distances themselves, not their expansion."""
         query, head = factors.query[factors.question], factors.head[factors.question]
         return moduli(query - factors.tail, factors.complex) + moduli(factors.reverse - head, factors.complex)
+
+
+def reverse_squares(factors: Factors) -> Tensor:
+    """Σ ‖t·Rᵀ‖² over the facts."""
+    short = factors.read_reverse_squares()
+    return squares(factors.reverse) if short is None else short
 
 
 def squares(x: Tensor, counts: Tensor | None = None) -> Tensor:

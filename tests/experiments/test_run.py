@@ -118,7 +118,7 @@ def test_a_run_without_any_checkpoint_begins_anew(tmp_path: Path) -> None:
 def test_the_settings_of_a_run_write_every_default_out(tmp_path: Path) -> None:
     train(quick(), GRAPH, tmp_path / "run")
     written = Experiment.from_toml(tmp_path / "run" / "settings.toml")
-    assert written.regularizer.options == {"weight": 0.05, "lambda1": 0.5, "lambda2": 1.5}
+    assert written.regularizer.options == {"weight": 0.02, "lambda1": 0.5, "lambda2": 1.5}
     assert written.model.options == {"rank": 4, "init_scale": 1e-3}
     assert written.objective.options == {"w0": 0.0, "block": "auto"}
 

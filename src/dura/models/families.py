@@ -55,6 +55,10 @@ class Family(ABC):
     def adjoint(self, x: Tensor, relations: Relations) -> Tensor:
         """x·Rᵀ, one row each."""
 
+    def adjoint_squares(self, x: Tensor, relations: Relations, items: Tensor) -> Tensor | None:  # noqa: ARG002
+        """Σ ‖x_i·Rᵀ‖² with the relation of item `items[i]`; None where there is no shorter way than by `adjoint`."""
+        return None
+
 
 class Diagonal(Family):
     """R is a real vector: both directions multiply element by element."""
@@ -76,6 +80,10 @@ class Diagonal(Family):
     def adjoint(self, x: Tensor, relations: Relations) -> Tensor:
         """The same: a real diagonal matrix is its own adjoint."""
         return self.apply(x, relations)
+
+    def adjoint_squares(self, x: Tensor, relations: Relations, items: Tensor) -> Tensor:
+        """Σ x²·r²."""
+        return scaled_squares(x, relations.read(), items, 1)
 
 
 class ComplexDiagonal(Family):
@@ -100,6 +108,10 @@ class ComplexDiagonal(Family):
         """x∘r."""
         r = as_complex(relations.read())
         return as_real(as_complex(x) * r)
+
+    def adjoint_squares(self, x: Tensor, relations: Relations, items: Tensor) -> Tensor:
+        """Σ |x|²·|r|²."""
+        return scaled_squares(x, relations.read(), items, 2)
 
 
 class Dense(Family):
@@ -132,6 +144,35 @@ def as_complex(x: Tensor) -> Tensor:
 def as_real(x: Tensor) -> Tensor:
     """Complex numbers [..., d] seen as interleaved reals [..., 2d], without a copy."""
     return torch.view_as_real(x.resolve_conj()).flatten(-2)
+
+
+def scaled_squares(x: Tensor, r: Tensor, items: Tensor, parts: int) -> Tensor:
+    """Σ |x_i|²·|r_items[i]|² over numbers of so many real parts."""
+    total: Tensor = _ScaledSquares.apply(x, r, items, parts)  # type: ignore[no-untyped-call]
+    return total
+
+
+class _ScaledSquares(torch.autograd.Function):
+    """Neither x∘r nor its gradient is made: |r|² stands beside each real of x, and squares are summed by relation."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, r: Tensor, items: Tensor, parts: int) -> Tensor:
+        x_squares, by_item = x * x, sum_of_parts(r * r, parts).index_select(0, items)
+        ctx.save_for_backward(x, r, items, x_squares, by_item)
+        ctx.parts = parts
+        return x_squares.flatten() @ by_item.flatten()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        x, r, items, x_squares, by_item = ctx.saved_tensors
+        by_relation = sum_of_parts(torch.zeros_like(r).index_add_(0, items, x_squares), ctx.parts)
+        factor = 2 * gradients[0]
+        return (x * by_item).mul_(factor), (r * by_relation).mul_(factor), None, None
+
+
+def sum_of_parts(x: Tensor, parts: int) -> Tensor:
+    """Each real replaced by the sum of the parts of its number: (a, b) by (a + b, a + b) where there are two."""
+    return x if parts == 1 else (x[..., 0::2] + x[..., 1::2]).repeat_interleave(2, dim=-1)
 
 
 def grouped(x: Tensor, relations: Relations, transposed: bool = False) -> Tensor:

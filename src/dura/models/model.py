@@ -141,4 +141,5 @@ class SemanticMatching(Model):
             read_tail=tail,
             read_reverse=lambda: self.family.adjoint(tail(), relations.at(question)),
             read_relation=relation_and_counts,
+            read_reverse_squares=lambda: self.family.adjoint_squares(tail(), relations, question),
         )

@@ -1,0 +1,133 @@
+"""How dura's time and memory grow, and what its start costs: the parts of speed.py in which it runs alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from functools import cache, partial
+from typing import Any
+
+import measure
+from dura.data.questions import Questions
+from dura.evaluation import rank
+from dura.models import MODELS
+from dura.types import Sizes
+from measure import Figure, Options, Work, exponent, paced, peak, show
+from turns import BATCH, STEPS, Shape, drawn_facts, stepping, trainer_of
+
+Row = dict[str, Any]
+
+
+def memory(options: Options) -> list[Row]:
+    """The peak of training and of evaluation as entities grow, each in a process of its own."""
+    rows: list[Row] = []
+    for kind in ("training", "evaluation"):
+        for entities in (10_000, 100_000, *((1_000_000,) if options.full else ())):
+            order = json.dumps({"kind": kind, "entities": options.size(entities)})
+            done = subprocess.run([sys.executable, __file__, order], stdout=subprocess.PIPE, check=True)
+            rows.append(json.loads(done.stdout))
+    show(
+        "peak memory in MB, ComplEx, rank 100",
+        rows,
+        [
+            "tables: parameters, and for training their gradients and Adagrad's sums",
+            "peak: beyond that of the same work on 100 entities",
+            f"questions × entities: a matrix of the scores of a batch of {BATCH} (evaluation: of all {2 * BATCH}), never made",
+        ],
+    )
+    panels = {}
+    for kind in ("training", "evaluation"):
+        mine = [row for row in rows if row["work"] == kind]
+        xs = [row["entities"] for row in mine]
+        names = {"peak": "peak", "tables": "(tables)", "questions × entities": "(questions × entities)"}
+        panels[f"entities: {kind}"] = {label: (xs, [row[key] for row in mine]) for key, label in names.items()}
+    measure.draw_lines(options.out / "memory.png", panels, "MB", "Peak memory, ComplEx rank 100")
+    return rows
+
+
+def child(kind: str, entities: int) -> Row:
+    """One process of the memory part: does the work and says what it took."""
+    work(kind, 100)  # what torch loads when it is first used is no part of the work
+    before = peak()
+    parameters, copies, questions = work(kind, entities), *((3, BATCH) if kind == "training" else (1, 2 * BATCH))
+    figures = {
+        "tables": 4 * copies * parameters,
+        "peak": peak() - before,
+        "questions × entities": 4 * questions * entities,
+    }
+    return {"work": kind, "entities": entities} | {key: round(value / 1e6, 1) for key, value in figures.items()}
+
+
+def work(kind: str, entities: int) -> int:
+    """Some steps, or the ranking of some facts; returns the number of parameters. Few facts, for they are not what grows."""
+    sizes = Sizes(entities, 200)
+    facts = drawn_facts(Shape(entities, sizes.relations, (20_000, 0, BATCH)))
+    questions = Questions.of(facts, relations=sizes.relations)
+    if kind == "training":
+        trainer = trainer_of("complex", sizes, questions, 100)
+        stepping(trainer)()
+        return sum(table.numel() for table in trainer.model.parameters())
+    model = MODELS.build("complex", {"rank": 100, "init_scale": 0.1}, sizes)
+    rank(model, facts[-BATCH:], questions, sizes.relations)
+    return sum(table.numel() for table in model.parameters())
+
+
+@cache
+def drawn_questions(entities: int, relations: int, facts: int) -> Questions:
+    """Questions of a made up graph."""
+    return Questions.of(drawn_facts(Shape(entities, relations, (facts, 0, 0))), relations=relations)
+
+
+def growth(options: Options) -> list[Row]:
+    """Seconds an epoch as entities, facts and rank double."""
+    base = {"entities": options.size(10_000), "facts": options.size(100_000), "rank": 50}
+    points = [(axis, base | {axis: base[axis] * 2**i}) for axis in base for i in range(5 if options.full else 4)]
+    rows: list[Row] = []
+    works: dict[str, Work] = {}
+    for i, (axis, point) in enumerate(points):
+        sizes, questions = Sizes(point["entities"], 50), drawn_questions(point["entities"], 50, point["facts"])
+        trainer = trainer_of("complex", sizes, questions, point["rank"])
+        works[str(i)] = paced(STEPS / trainer.steps_in_epoch, stepping(trainer))
+        rows.append({"doubling": axis, **point, "questions": len(questions), "steps": trainer.steps_in_epoch})
+    paces = options.rounds(works, 20)
+    for row, turns in zip(rows, paces.values(), strict=True):
+        row["seconds an epoch"] = Figure.of([1 / pace for pace in turns])
+    panels: dict[str, measure.Lines] = {}
+    notes = [f"extrapolated from turns of {STEPS} steps of {BATCH} questions; seconds = a · sizeᵇ by least squares:"]
+    for axis in base:
+        mine = [row for row in rows if row["doubling"] == axis]
+        xs, ys = [row[axis] for row in mine], [row["seconds an epoch"].median for row in mine]
+        power = exponent(xs, ys)
+        for row in mine:
+            row["exponent"] = power
+        more = exponent(xs, [row["questions"] for row in mine])
+        notes.append(f"{axis}: exponent {power:.2f} (distinct questions: {more:.2f})")
+        straight = [ys[0] * x / xs[0] for x in xs]
+        panels[f"{axis}: exponent {power:.2f}"] = {"dura": (xs, ys), "(exponent 1)": (xs, straight)}
+    show("growth of the time an epoch takes, ComplEx", rows, notes)
+    measure.draw_lines(options.out / "growth.png", panels, "seconds an epoch", "Time an epoch as sizes double")
+    return rows
+
+
+def startup(options: Options) -> list[Row]:
+    """What a user waits for before anything begins."""
+    programs = {"python": ["-c", "pass"], "import dura": ["-c", "import dura"], "dura --help": ["-m", "dura", "--help"]}
+
+    def run(arguments: list[str], *flags: str) -> str:
+        command = [sys.executable, *flags, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stderr
+
+    works = {name: paced(1, partial(run, arguments)) for name, arguments in programs.items()}
+    paces = options.rounds(works, 20)
+    rows = []
+    for name, arguments in programs.items():
+        modules = [line.rpartition("|")[2].strip() for line in run(arguments, "-X", "importtime").splitlines()]
+        seconds = Figure.of([1 / pace for pace in paces[name]])
+        rows.append({"program": name, "seconds": seconds, "imports torch": "torch" in modules})
+    show("startup", rows)
+    return rows
+
+
+if __name__ == "__main__":  # one process of the memory part
+    print(json.dumps(child(**json.loads(sys.argv[1]))))

@@ -1,0 +1,302 @@
+"""How the benchmarks measure, tell and draw: interleaved turns, medians with their spread, tables, JSON and plots."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import platform
+import shlex
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+import dura
+
+Work = Callable[[], float]
+"""One turn of a competitor; returns its pace, in units a second."""
+OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
+"""Colours that are told apart by all eyes (Okabe and Ito), the ones that print well first."""
+HATCHES = ("", "//", "..", "xx", "\\\\", "--")
+MARKERS = ("o", "s", "^", "D", "v", "P")
+console = Console(width=None if sys.stdout.isatty() else 132)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A median with its spread, (max - min) / median.
+
+    >>> str(Figure.of([2.0, 1.0, 1.5]))
+    '1.50 ±67%'
+    """
+
+    median: float
+    spread: float
+    turns: tuple[float, ...]
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Figure:
+        """Of these turns."""
+        middle = statistics.median(values)
+        return cls(middle, (max(values) - min(values)) / middle, tuple(values))
+
+    def __str__(self) -> str:
+        return f"{number(self.median)} ±{self.spread:.0%}"
+
+
+def number(value: float) -> str:
+    """Three digits for a person.
+
+    >>> number(123456.0), number(12.345), number(1.0), number(0.01234)
+    ('123,456', '12.3', '1.00', '0.0123')
+    """
+    large = next((i for i, bound in enumerate((100, 10, 1)) if abs(value) >= bound), None)
+    return f"{value:.3g}" if large is None else f"{value:,.{large}f}"
+
+
+def paced(units: float, work: Callable[[], object]) -> Work:
+    """A turn that does so many units of work."""
+
+    def turn() -> float:
+        began = time.perf_counter()
+        work()
+        return units / (time.perf_counter() - began)
+
+    return turn
+
+
+def interleaved(works: Mapping[str, Work], repeat: int, seconds: float, least: int = 3) -> dict[str, list[float]]:
+    """The paces of each competitor over `repeat` rounds in which each has its turn; a first round warms up.
+
+    Past `seconds` no further round begins, but at least `least` are measured. Paces of one round stand at one position: their
+    ratio is free of what the machine did in other rounds.
+    """
+    paces: dict[str, list[float]] = {name: [] for name in works}
+    began = time.perf_counter()
+    for i in range(repeat + 1):
+        if i > least and time.perf_counter() - began > seconds:
+            break
+        gc.collect()  # between rounds, so that nobody pays for another's garbage
+        for name, work in works.items():
+            pace = work()
+            if i:
+                paces[name].append(pace)
+    return paces
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was asked for; `scale` below 1 makes the graphs smaller, to try the program itself."""
+
+    full: bool
+    scale: float
+    data: list[str]
+    out: Path
+
+    def rounds(self, works: dict[str, Work], seconds: float) -> dict[str, list[float]]:
+        """Rounds within a time budget."""
+        return interleaved(works, repeat=7 if self.full else 5, seconds=(6 if self.full else 1) * seconds)
+
+    def size(self, n: int) -> int:
+        """A size, scaled."""
+        return max(100, int(self.scale * n))
+
+
+def ratio(one: Sequence[float], other: Sequence[float], unit: float = 1.0) -> Figure:
+    """How many times the other's pace the first one has, round by round (unit .01: percent)."""
+    return Figure.of([a / b / unit for a, b in zip(one, other, strict=True)])
+
+
+def fastest(paces: Mapping[str, list[float]], names: Iterable[str]) -> str:
+    """Who of these has the highest median pace."""
+    return max(names, key=lambda name: statistics.median(paces[name]))
+
+
+def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
+    """b of seconds = a·sizeᵇ by least squares over the logarithms."""
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+def show(
+    title: str, rows: Sequence[Mapping[str, object]], notes: Iterable[str] = (), hidden: Sequence[str] = ()
+) -> None:
+    """Print rows as a table, a column for each key that is not hidden."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    columns = list(dict.fromkeys(key for row in rows for key in row if key not in hidden))
+    for name in columns:
+        text = all(isinstance(row.get(name, ""), str) for row in rows)
+        table.add_column(name, justify="left" if text else "right")
+    for row in rows:
+        table.add_row(*(_cell(row.get(name)) for name in columns))
+    console.print(table)
+    for note in notes:
+        console.print(f"  {note}", style="dim", highlight=False, markup=False)
+    console.print()
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else number(value) if isinstance(value, float) else str(value)
+
+
+def machine() -> dict[str, Any]:
+    """What the figures depend on beside the code."""
+    name = platform.processor()
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        name = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), name)
+    return {
+        "processor": name,
+        "cores": os.cpu_count(),
+        "memory_gb": round(total_memory() / 1e9, 1),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "dura": dura.__version__,
+        "load": round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": shlex.join(["python", *sys.argv]),
+    }
+
+
+def total_memory() -> int:
+    """Bytes of memory the machine has."""
+    return int(importlib.import_module("psutil").virtual_memory().total)
+
+
+def free_memory() -> int:
+    """Bytes of memory that are to be had without swapping."""
+    return int(importlib.import_module("psutil").virtual_memory().available)
+
+
+def peak() -> int:
+    """The most bytes this process ever held.
+
+    ru_maxrss of a process on Linux also counts what its parent held when it was started; the kernel's own peak does not.
+    """
+    import resource
+
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+        return 1024 * int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def write(path: Path, data: Mapping[str, Any]) -> None:
+    """Write JSON with the machine's facts."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    document = {"machine": machine(), **data}
+    path.write_text(json.dumps(document, indent=1, default=_plain, ensure_ascii=False) + "\n", encoding="utf-8")
+    console.print(f"written: {path}", highlight=False)
+
+
+def _plain(value: object) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    raise TypeError(f"{value!r} cannot stand in JSON")
+
+
+def plotting() -> Any:
+    """matplotlib's pyplot in our style, None where it is not installed."""
+    try:
+        importlib.import_module("matplotlib").use("Agg")
+        pyplot: Any = importlib.import_module("matplotlib.pyplot")
+    except ImportError:
+        console.print("no plots: matplotlib is not installed")
+        return None
+    pyplot.rcParams.update(
+        {
+            "figure.dpi": 150,
+            "figure.figsize": (7.0, 4.0),
+            "figure.constrained_layout.use": True,
+            "font.size": 10,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.grid": True,
+            "axes.axisbelow": True,
+            "grid.color": "#dddddd",
+            "legend.frameon": False,
+            "hatch.linewidth": 0.6,
+            "axes.prop_cycle": importlib.import_module("cycler").cycler(color=OKABE_ITO),
+        }
+    )
+    return pyplot
+
+
+def save(figure: Any, path: Path) -> None:
+    """Write a figure as PNG and let go of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+    importlib.import_module("matplotlib.pyplot").close(figure)
+    console.print(f"written: {path}", highlight=False)
+
+
+def draw_bars(path: Path, groups: Mapping[str, Mapping[str, float]], title: str, label: str) -> None:
+    """Bars side by side: a group of bars each, the same names in each group; a line stands at 1."""
+    pyplot = plotting()
+    if pyplot is None or not groups:
+        return
+    names = list(dict.fromkeys(name for bars in groups.values() for name in bars))
+    figure, axes = pyplot.subplots(figsize=(max(5.0, 1.5 + 1.3 * len(groups)), 4.0))
+    width = 0.8 / len(names)
+    for i, name in enumerate(names):
+        places = [(at, bars[name]) for at, bars in enumerate(groups.values()) if name in bars]
+        drawn = axes.bar(
+            [at + (i - (len(names) - 1) / 2) * width for at, _ in places],
+            [height for _, height in places],
+            width * 0.95,
+            label=name,
+            hatch=HATCHES[i % len(HATCHES)],
+            edgecolor="white",
+        )
+        axes.bar_label(drawn, fmt="%.3g", padding=1, fontsize=8)
+    axes.axhline(1, color="black", linewidth=0.8)
+    axes.set_xticks(range(len(groups)), list(groups), fontsize=8)
+    axes.set(title=title, ylabel=label)
+    axes.grid(visible=False, axis="x")
+    axes.legend()
+    save(figure, path)
+
+
+Lines = Mapping[str, tuple[Sequence[float], Sequence[float]]]
+"""Curves by name: (x, y). A name in brackets is a line to compare with, drawn dashed."""
+
+
+def draw_lines(path: Path, panels: Mapping[str, Lines], y: str, title: str) -> None:
+    """Curves over logarithmic axes, a panel for each group of curves, called "x axis: title"."""
+    pyplot = plotting()
+    if pyplot is None or not panels:
+        return
+    figure, row = pyplot.subplots(1, len(panels), figsize=(1.0 + 3.6 * len(panels), 3.8), sharey=True, squeeze=False)
+    for axes, (panel, lines) in zip(row[0], panels.items(), strict=True):
+        for i, (name, (xs, ys)) in enumerate(lines.items()):
+            style = "--" if name.startswith("(") else "-"
+            colour, marker = OKABE_ITO[i % len(OKABE_ITO)], MARKERS[i % len(MARKERS)]
+            axes.plot(xs, ys, style, marker=marker, label=name.strip("()"), color=colour)
+            axes.set(xscale="log", yscale="log")
+            axes.set_xticks(xs, [f"{x / 1000:g}k" if x >= 1000 else f"{x:g}" for x in xs])
+        axes.minorticks_off()
+        axes.yaxis.set_major_locator(importlib.import_module("matplotlib.ticker").LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        name, _, about = panel.partition(": ")
+        axes.set(title=about, xlabel=name)
+        axes.legend(fontsize=8, handlelength=3)
+    row[0][0].set_ylabel(y)
+    figure.suptitle(title)
+    save(figure, path)
