@@ -35,7 +35,8 @@ Turns = dict[str, Work]
 """What a competitor may try, by name; its best counts."""
 BATCH, STEPS, TURN = 500, 3, 1000
 """Questions a batch and steps a turn of dura; rows a turn of the others, who are slower."""
-LITERAL_BATCHES, BOUND_BLOCKS = (500, 1000), (128, 256)
+BATCHES, BOUND_BLOCKS = (500, 1000), (128, 256)
+"""Questions (of the literal loop: facts) a batch in training; the better one counts."""
 MISSING = "not installed"
 
 
@@ -109,9 +110,9 @@ def trainer_of(name: str, sizes: Sizes, questions: Questions, rank: int, block: 
     return Trainer(model, objective, REGULARIZERS.build("dura", {}), adagrad, questions, Plan(batch=BATCH))
 
 
-def stepping(trainer: Trainer, steps: int = STEPS) -> Callable[[], None]:
+def stepping(trainer: Trainer, steps: int = STEPS, batch: int = BATCH) -> Callable[[], None]:
     """A few steps on the next batches of questions, gathering them included."""
-    batches = forever(lambda epoch: trainer.questions.batches(BATCH, 0, epoch))
+    batches = forever(lambda epoch: trainer.questions.batches(batch, 0, epoch))
 
     def work() -> None:
         for batch in islice(batches, steps):
@@ -120,15 +121,18 @@ def stepping(trainer: Trainer, steps: int = STEPS) -> Callable[[], None]:
     return work
 
 
-def facts_in(questions: Questions, batches: int) -> float:
+def facts_in(questions: Questions, batches: int, batch: int = BATCH) -> float:
     """How many facts so many batches cover, by the average of the whole graph."""
-    return batches * min(BATCH, len(questions)) * questions.facts / len(questions)
+    return batches * min(batch, len(questions)) * questions.facts / len(questions)
 
 
 def dura_turns(graph: Graph, name: str, rank: int) -> Turns:
-    """Steps of the trainer."""
+    """Steps of the trainer on batches of questions of two sizes."""
     trainer = trainer_of(name, graph.sizes, graph.questions, rank)
-    return {"dura": paced(facts_in(graph.questions, STEPS), stepping(trainer))}
+    return {
+        f"dura, {size} questions": paced(facts_in(graph.questions, STEPS, size), stepping(trainer, STEPS, size))
+        for size in BATCHES
+    }
 
 
 def literal_turns(graph: Graph, name: str, rank: int) -> Turns:
@@ -147,7 +151,7 @@ def literal_turns(graph: Graph, name: str, rank: int) -> Turns:
 
         return paced(steps * min(rows, len(facts)), work)
 
-    return {f"literal, {rows} facts": turn(rows) for rows in LITERAL_BATCHES}
+    return {f"literal, {rows} facts": turn(rows) for rows in BATCHES}
 
 
 def pykeen_turns(graph: Graph, name: str, rank: int) -> Turns:
@@ -162,11 +166,13 @@ def pykeen_turns(graph: Graph, name: str, rank: int) -> Turns:
 def bare_turns(graph: Graph, name: str, rank: int) -> Turns:
     """The three products of a step of dura, all questions at once and in blocks."""
     width = 2 * rank if name == "complex" else rank
-    rows = min(BATCH, len(graph.questions))
-    query, table = torch.randn(rows, width), torch.randn(len(graph.entities), width)
-    blocks = {"unsplit": rows} | {f"blocks of {block}": block for block in BOUND_BLOCKS}
-    facts = facts_in(graph.questions, 1)
-    return {f"bound {how}": paced(facts, three_products(query, table, block)) for how, block in blocks.items()}
+    table, turns = torch.randn(len(graph.entities), width), Turns()
+    for size in BATCHES:
+        rows = min(size, len(graph.questions))
+        for block in (rows, *BOUND_BLOCKS):
+            products = three_products(torch.randn(rows, width), table, block)
+            turns[f"bound, {size} questions in blocks of {block}"] = paced(facts_in(graph.questions, 1, size), products)
+    return turns
 
 
 def three_products(query: Tensor, table: Tensor, block: int) -> Callable[[], None]:
@@ -214,9 +220,9 @@ def needs(who: str, sizes: Sizes, name: str, rank: int) -> tuple[float, float]:
     if who == "dura":
         return 3 * tables + 2e8, 0.2 * tables
     if who == "bound":
-        return 5 * entity + 4.0 * BATCH * 2 * sizes.entities, 0.0
+        return 7 * entity + 4.0 * 3 * sum(BATCHES) * sizes.entities, 0.0
     # Tables, gradients and sums; in a turn gradients of single reads and five copies of what a batch has: scores, a matrix a fact.
-    models = len(LITERAL_BATCHES) if who == "literal" else 1
+    models = len(BATCHES) if who == "literal" else 1
     return 3 * models * tables, 3 * tables + 20.0 * TURN * (sizes.entities + square)
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from dura.models import MODELS
-from dura.objectives import CrossEntropy
+from dura.objectives import OBJECTIVES
 from dura.regularizers import REGULARIZERS
 from dura.training.checkpoint import Checkpoints
 from dura.training.optimizers import optimizer
@@ -48,6 +48,7 @@ def trainer(
     one_by_one: bool = False,
     lr: float = 0.1,
     rule: str = "adagrad",
+    objective: str = "cross-entropy",
     validate: Callable[[], dict[str, float]] | None = None,
     checkpoints: Checkpoints | None = None,
     stopped: Callable[[], bool] = lambda: False,
@@ -61,7 +62,7 @@ def trainer(
     questions = GRAPH.questions.one_by_one() if one_by_one else GRAPH.questions
     made = Trainer(
         built,
-        CrossEntropy(w0=w0),
+        OBJECTIVES.build(objective, {"w0": w0} | ({"samples": 7} if "sampled" in objective else {})),
         REGULARIZERS.build("dura", {"weight": weight}),
         optimizer(rule, {"lr": lr}, built.parameters()),
         questions,
@@ -129,9 +130,15 @@ def test_every_fact_is_seen_once_an_epoch_and_the_loss_falls() -> None:
     assert losses[-1] < 0.75 * losses[0] < losses[0] < 1.1 * math.log(len(GRAPH.entities))
 
 
-@pytest.mark.parametrize("rule", ["adagrad", "adam", "sgd"])
+@pytest.mark.parametrize(("rule", "model", "objective"), [
+    ("adagrad", "complex", "cross-entropy"), ("adam", "complex", "cross-entropy"), ("sgd", "complex", "cross-entropy"),
+    ("adagrad", "cp", "cross-entropy"), ("adagrad", "rescal", "cross-entropy"),
+    ("adagrad", "complex", "sampled-cross-entropy"), ("adagrad", "rescal", "sampled-cross-entropy"),
+])  # fmt: skip
 @pytest.mark.parametrize("stop_at", [1, 4, 9, 15])
-def test_resumed_is_bit_equal_to_uninterrupted(tmp_path: Path, stop_at: int, rule: str) -> None:
+def test_resumed_is_bit_equal_to_uninterrupted(
+    tmp_path: Path, stop_at: int, rule: str, model: str, objective: str
+) -> None:
     """Stopped in the middle of an epoch, at its end, anywhere: tables, optimizer, records go on as if nothing happened."""
     figures = iter(range(1000))
 
@@ -139,7 +146,8 @@ def test_resumed_is_bit_equal_to_uninterrupted(tmp_path: Path, stop_at: int, rul
         return {"mrr": float(next(figures) % 3)}
 
     plan = Plan(epochs=3, batch=11, patience=9, anneal=2)
-    whole, whole_watcher = trainer(plan, validate=validate, rule=rule)
+    parts: dict[str, Any] = {"rule": rule, "model": model, "objective": objective}
+    whole, whole_watcher = trainer(plan, validate=validate, **parts)
     whole.run()
 
     figures = iter(range(1000))
@@ -148,13 +156,13 @@ def test_resumed_is_bit_equal_to_uninterrupted(tmp_path: Path, stop_at: int, rul
     first, first_watcher = trainer(
         plan,
         validate=validate,
-        rule=rule,
+        **parts,
         checkpoints=checkpoints,
         stopped=lambda: len(first_watcher.steps) >= stop_at,
     )
     with pytest.raises(Interrupted):
         first.run()
-    second, second_watcher = trainer(plan, validate=validate, rule=rule, checkpoints=checkpoints)
+    second, second_watcher = trainer(plan, validate=validate, **parts, checkpoints=checkpoints)
     newest = checkpoints.newest()
     assert newest is not None
     second.restore(*newest)
