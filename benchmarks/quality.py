@@ -292,14 +292,8 @@ def plot(arguments: argparse.Namespace) -> None:
     axes.set_title(f"ComplEx on {runs[0]['graph']}: quality against time")
     axes.xaxis.set(major_locator=pyplot.LogLocator(subs=(1, 2, 5)), minor_formatter=pyplot.NullFormatter())
     axes.xaxis.set_major_formatter("{x:g}")
-    axes.legend(
-        loc="best",
-        frameon=True,
-        edgecolor="none",
-        framealpha=0.9,
-        title=None if target is None else f"time to MRR {target:g}",
-        alignment="left",
-    )
+    title = None if target is None else f"time to MRR {target:g}"
+    axes.legend(loc="best", frameon=True, edgecolor="none", framealpha=0.9, title=title, alignment="left")
     measure.save(figure, arguments.out)
 
 

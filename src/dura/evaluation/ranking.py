@@ -91,11 +91,13 @@ def rank(
         room = rooms.pop()
         part = np.arange(start, min(start + size, len(groups)))
         group, drop = groups.take(part), answers.take(part)
-        scores = _score(model, group, tails, twins, reach, room[: len(part)])
-        at = group.answers
-        greater[at], equal[at], dropped = count(scores, group, asked[at, 2], drop)
+        try:
+            scores = _score(model, group, tails, twins, reach, room[: len(part)])
+            at = group.answers
+            greater[at], equal[at], dropped = count(scores, group, asked[at, 2], drop)
+        finally:
+            rooms.append(room)
         candidates[at] = len(tails) - drop.counts[group.question] + dropped
-        rooms.append(room)
         return int(part[-1]) + 1
 
     for done in side_by_side(work, starts, hands):

@@ -7,7 +7,7 @@ import time
 from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.experiments.parts import build, questions_of, torch_settings
-from dura.objectives import CrossEntropy
+from dura.objectives import OBJECTIVES, CrossEntropy
 from dura.training.trainer import Plan, Trainer
 
 SIZES = (64, 128, 256, 512, 1024, 2048)
@@ -30,7 +30,7 @@ def settle(experiment: Experiment, graph: Graph) -> tuple[Experiment, str]:
         speeds[size] = _speed(experiment.with_value("training.batch", size), graph)
     chosen = pick(speeds)
     experiment = experiment.with_value("training.batch", chosen)
-    objective = build(experiment, graph.sizes).objective
+    objective = OBJECTIVES.build(experiment.objective.name, experiment.objective.options)
     block = objective.size(chosen, graph.sizes.entities) if isinstance(objective, CrossEntropy) else chosen
     measured = ", ".join(f"{size}: {speed:,.0f}" for size, speed in speeds.items())
     return experiment, f"auto took batches of {chosen} questions in blocks of {block} (facts/s by batch: {measured})"
@@ -49,9 +49,8 @@ def _speed(experiment: Experiment, graph: Graph) -> float:
     """Facts a second over the faster of two steps after one to warm up, on tables that are thrown away."""
     parts, size = build(experiment, graph.sizes), experiment.training.questions_a_step
     questions = questions_of(experiment, graph)
-    trainer = Trainer(
-        parts.model, parts.objective, parts.regularizer, parts.optimizer, questions, Plan(batch=size)
-    )  # fmt: skip
+    plan = Plan(batch=size)
+    trainer = Trainer(parts.model, parts.objective, parts.regularizer, parts.optimizer, questions, plan)
     speeds = []
     with torch_settings(experiment, parts.model):
         for _, batch in zip(range(3), questions.batches(size, seed=0, epoch=0), strict=False):
