@@ -177,3 +177,19 @@ def test_a_step_with_a_sample_touches_few_rows() -> None:
 def test_a_sample_of_nothing_is_refused() -> None:
     with pytest.raises(BadInput, match="at least one entity"):
         SampledCrossEntropy(0)
+
+
+@pytest.mark.parametrize("level", [-300.0, -44.0, 44.0, 60.0, 300.0])
+def test_the_level_of_the_scores_does_not_matter(level: float) -> None:
+    """Softmax sees differences only: exponentials of the scores as they are, or without each row's maximum, in 32 bits."""
+    torch.manual_seed(0)
+    query, rows, answers = torch.randn(5, 4), torch.randn(300, 4), torch.tensor([7, 3, 299, 0, 12])
+
+    def at(level: float) -> tuple[torch.Tensor, ...]:
+        targets = Table(torch.cat([rows, torch.ones(300, 1)], 1))
+        shifted = torch.cat([query, torch.full((5, 1), level)], 1)
+        loss, gradient = CrossEntropy()(shifted, targets, list(range(6)), answers, None, 0)
+        return loss, gradient[:, :4], targets.gradient()[:, :4]
+
+    for found, expected in zip(at(level), at(0.0), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-5)

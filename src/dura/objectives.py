@@ -23,6 +23,10 @@ LARGEST, SMALLEST = 512, 128
 """Each block reads and writes the whole gradient of the table once: below 128 questions that takes as long as the products."""
 
 
+SAFE_MASS = 1e20
+"""Exponentials whose sum stays within this and its inverse leave room for the products that follow, even in 32 bits."""
+
+
 class Objective(ABC):
     """A loss over questions and their answers that brings its own gradients."""
 
@@ -190,24 +194,23 @@ def _softmax_gradient_(
 ) -> tuple[Tensor, Tensor]:
     """Turn a block of scores in place into the gradient of its loss, up to a factor a row; return (loss, factors).
 
-    Row i's gradient is Σ share · softmax − share at the answers = factor · (softmax − share/factor at the answers): the
-    factor is left to the small matrices on the other side of the products. torch's softmax writes each row over itself
-    while it is in the cache: one pass over memory for maximum, exponential, sum and division.
+    With softmax = exp / mass, row i's gradient is Σ share · softmax − share at the answers = factor · (exp − share · mass /
+    Σ share at the answers), where factor = Σ share / mass is left to the small matrices on the other side of the products.
+    The exponentials are taken of the scores as they are, which saves two passes over the block; where a row's mass shows that
+    they are too large or too small for that, the block is scored again and each row's maximum taken off.
     """
     cell = row * scores.shape[1] + answers
     flat = scores.view(-1)
-    truth = flat[cell]
-    torch.softmax(scores, 1, out=scores)
-    chance = flat[cell]
-    logarithm = chance.log()
-    lost = chance < torch.finfo(chance.dtype).tiny
-    if lost.any():  # too small for a float, but its logarithm is not: score those questions again
-        again, place = row[lost].unique(return_inverse=True)
-        mass = torch.logsumexp(torch.mm(query[again], targets.mT).to(scores.dtype), 1)
-        logarithm[lost] = truth[lost] - mass[place]
-    factor = torch.zeros_like(scores[:, 0]).index_add_(0, row, share)
-    flat.index_add_(0, cell, -share / factor[row])
-    return -(share @ logarithm), factor
+    truth, ones = flat[cell], scores.new_ones(scores.shape[1])
+    mass = scores.exp_() @ ones
+    if not bool(((mass > 1 / SAFE_MASS) & (mass < SAFE_MASS)).all()):
+        scores.copy_(torch.mm(query, targets.mT))
+        top = scores.amax(1)
+        truth = truth - top[row]
+        mass = scores.sub_(top[:, None]).exp_() @ ones
+    total = torch.zeros_like(mass).index_add_(0, row, share)
+    flat.index_add_(0, cell, -share * (mass / total)[row])
+    return share @ mass.log()[row] - share @ truth, total / mass
 
 
 OBJECTIVES: Registry[Objective] = Registry(

@@ -93,9 +93,8 @@ class DURA(Regularizer):
 
     def total(self, factors: Factors) -> Tensor:
         """Entities and products, each with its own weight."""
-        entities = squares(factors.head, factors.counts) + squares(factors.tail)
-        products = squares(factors.query, factors.counts) + reverse_squares(factors)
-        return self.lambda1 * entities + self.lambda2 * products
+        head, query = squares(factors.head, factors.counts), squares(factors.query, factors.counts)
+        return self.lambda1 * head + self.lambda2 * query + tail_squares(factors, self.lambda1, self.lambda2)
 
 
 class DURAI(Regularizer):
@@ -117,7 +116,7 @@ class DURAII(Regularizer):
 
     def total(self, factors: Factors) -> Tensor:
         """Pulls heads of the same question together."""
-        return reverse_squares(factors) + squares(factors.head, factors.counts)
+        return tail_squares(factors, 0.0, 1.0) + squares(factors.head, factors.counts)
 
 
 class RegP1(Regularizer):
@@ -132,10 +131,10 @@ class RegP1(Regularizer):
         return moduli(query - factors.tail, factors.complex) + moduli(factors.reverse - head, factors.complex)
 
 
-def reverse_squares(factors: Factors) -> Tensor:
-    """Σ ‖t·Rᵀ‖² over the facts."""
-    short = factors.read_reverse_squares()
-    return squares(factors.reverse) if short is None else short
+def tail_squares(factors: Factors, plain: float, turned: float) -> Tensor:
+    """Σ plain·‖t‖² + turned·‖t·Rᵀ‖² over the facts."""
+    short = factors.read_tail_squares(plain, turned)
+    return plain * squares(factors.tail) + turned * squares(factors.reverse) if short is None else short
 
 
 def squares(x: Tensor, counts: Tensor | None = None) -> Tensor:

@@ -70,8 +70,8 @@ class Factors:
     read_tail: Callable[[], Tensor]
     read_reverse: Callable[[], Tensor]
     read_relation: Callable[[], tuple[Tensor, Tensor]]
-    read_reverse_squares: Callable[[], Tensor | None] = lambda: None
-    """Σ ‖t·Rᵀ‖² where the model has a shorter way to it than by the rows."""
+    read_tail_squares: Callable[[float, float], Tensor | None] = lambda _plain, _turned: None
+    """(plain, turned): Σ plain·‖t‖² + turned·‖t·Rᵀ‖² where the model has a shorter way to it than by the rows."""
 
     @cached_property
     def tail(self) -> Tensor:

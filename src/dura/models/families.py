@@ -55,8 +55,10 @@ class Family(ABC):
     def adjoint(self, x: Tensor, relations: Relations) -> Tensor:
         """x·Rᵀ, one row each."""
 
-    def adjoint_squares(self, x: Tensor, relations: Relations, items: Tensor) -> Tensor | None:  # noqa: ARG002
-        """Σ ‖x_i·Rᵀ‖² with the relation of item `items[i]`; None where there is no shorter way than by `adjoint`."""
+    def tail_squares(
+        self, x: Tensor, relations: Relations, items: Tensor, plain: float, turned: float
+    ) -> Tensor | None:  # noqa: ARG002
+        """Σ plain·‖x_i‖² + turned·‖x_i·Rᵀ‖², R that of item `items[i]`; None where there is no shorter way than by `adjoint`."""
         return None
 
 
@@ -81,9 +83,9 @@ class Diagonal(Family):
         """The same: a real diagonal matrix is its own adjoint."""
         return self.apply(x, relations)
 
-    def adjoint_squares(self, x: Tensor, relations: Relations, items: Tensor) -> Tensor:
-        """Σ x²·r²."""
-        return scaled_squares(x, relations.read(), items, 1)
+    def tail_squares(self, x: Tensor, relations: Relations, items: Tensor, plain: float, turned: float) -> Tensor:
+        """Σ x²·(plain + turned·r²)."""
+        return scaled_squares(x, relations.read(), items, plain, turned, 1)
 
 
 class ComplexDiagonal(Family):
@@ -109,9 +111,9 @@ class ComplexDiagonal(Family):
         r = as_complex(relations.read())
         return as_real(as_complex(x) * r)
 
-    def adjoint_squares(self, x: Tensor, relations: Relations, items: Tensor) -> Tensor:
-        """Σ |x|²·|r|²."""
-        return scaled_squares(x, relations.read(), items, 2)
+    def tail_squares(self, x: Tensor, relations: Relations, items: Tensor, plain: float, turned: float) -> Tensor:
+        """Σ |x|²·(plain + turned·|r|²)."""
+        return scaled_squares(x, relations.read(), items, plain, turned, 2)
 
 
 class Dense(Family):
@@ -146,28 +148,32 @@ def as_real(x: Tensor) -> Tensor:
     return torch.view_as_real(x.resolve_conj()).flatten(-2)
 
 
-def scaled_squares(x: Tensor, r: Tensor, items: Tensor, parts: int) -> Tensor:
-    """Σ |x_i|²·|r_items[i]|² over numbers of so many real parts."""
-    total: Tensor = _ScaledSquares.apply(x, r, items, parts)  # type: ignore[no-untyped-call]
+def scaled_squares(x: Tensor, r: Tensor, items: Tensor, plain: float, turned: float, parts: int) -> Tensor:
+    """Σ |x_i|²·(plain + turned·|r_items[i]|²) over numbers of so many real parts."""
+    total: Tensor = _ScaledSquares.apply(x, r, items, plain, turned, parts)  # type: ignore[no-untyped-call]
     return total
 
 
 class _ScaledSquares(torch.autograd.Function):
-    """Neither x∘r nor its gradient is made: |r|² stands beside each real of x, and squares are summed by relation."""
+    """Neither x∘r nor its gradient is made: squares are summed by item, and the weight of an item stands beside each real of x.
+
+    Items are fewer than rows of x, and every pass over the rows counts.
+    """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, r: Tensor, items: Tensor, parts: int) -> Tensor:
-        x_squares, by_item = x * x, sum_of_parts(r * r, parts).index_select(0, items)
-        ctx.save_for_backward(x, r, items, x_squares, by_item)
-        ctx.parts = parts
-        return x_squares.flatten() @ by_item.flatten()
+    def forward(ctx: Any, x: Tensor, r: Tensor, items: Tensor, plain: float, turned: float, parts: int) -> Tensor:
+        sums = torch.zeros_like(r).index_add_(0, items, x * x)
+        weight = sum_of_parts(r * r, parts).mul_(turned).add_(plain)
+        ctx.save_for_backward(x, r, items, sums, weight)
+        ctx.turned, ctx.parts = turned, parts
+        return sums.flatten() @ weight.flatten()
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        x, r, items, x_squares, by_item = ctx.saved_tensors
-        by_relation = sum_of_parts(torch.zeros_like(r).index_add_(0, items, x_squares), ctx.parts)
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
+        x, r, items, sums, weight = ctx.saved_tensors
         factor = 2 * gradients[0]
-        return (x * by_item).mul_(factor), (r * by_relation).mul_(factor), None, None
+        by_relation = sum_of_parts(sums, ctx.parts) * (factor * ctx.turned)
+        return (weight * factor).index_select(0, items).mul_(x), by_relation.mul_(r), None, None, None, None
 
 
 def sum_of_parts(x: Tensor, parts: int) -> Tensor:

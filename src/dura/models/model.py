@@ -141,5 +141,7 @@ class SemanticMatching(Model):
             read_tail=tail,
             read_reverse=lambda: self.family.adjoint(tail(), relations.at(question)),
             read_relation=relation_and_counts,
-            read_reverse_squares=lambda: self.family.adjoint_squares(tail(), relations, question),
+            read_tail_squares=lambda plain, turned: self.family.tail_squares(
+                tail(), relations, question, plain, turned
+            ),
         )
