@@ -15,6 +15,9 @@ from torch import Tensor
 
 from dura.table import Table
 
+Weights = tuple[float, float]
+"""Of the plain rows and of the turned ones."""
+
 
 @dataclass(frozen=True)
 class Relations:
@@ -55,10 +58,11 @@ class Family(ABC):
     def adjoint(self, x: Tensor, relations: Relations) -> Tensor:
         """x·Rᵀ, one row each."""
 
-    def tail_squares(
-        self, x: Tensor, relations: Relations, items: Tensor, plain: float, turned: float
-    ) -> Tensor | None:  # noqa: ARG002
-        """Σ plain·‖x_i‖² + turned·‖x_i·Rᵀ‖², R that of item `items[i]`; None where there is no shorter way than by `adjoint`."""
+    def tail_squares(self, x: Tensor, relations: Relations, items: Tensor, weights: Weights) -> Tensor | None:  # noqa: ARG002
+        """Σ plain·‖x_i‖² + turned·‖x_i·Rᵀ‖², R that of item `items[i]`; None where there is no shorter way than by `adjoint`.
+
+        `weights` are (plain, turned).
+        """
         return None
 
 
@@ -83,9 +87,9 @@ class Diagonal(Family):
         """The same: a real diagonal matrix is its own adjoint."""
         return self.apply(x, relations)
 
-    def tail_squares(self, x: Tensor, relations: Relations, items: Tensor, plain: float, turned: float) -> Tensor:
+    def tail_squares(self, x: Tensor, relations: Relations, items: Tensor, weights: Weights) -> Tensor:
         """Σ x²·(plain + turned·r²)."""
-        return scaled_squares(x, relations.read(), items, plain, turned, 1)
+        return scaled_squares(x, relations.read(), items, *weights, 1)
 
 
 class ComplexDiagonal(Family):
@@ -111,9 +115,9 @@ class ComplexDiagonal(Family):
         r = as_complex(relations.read())
         return as_real(as_complex(x) * r)
 
-    def tail_squares(self, x: Tensor, relations: Relations, items: Tensor, plain: float, turned: float) -> Tensor:
+    def tail_squares(self, x: Tensor, relations: Relations, items: Tensor, weights: Weights) -> Tensor:
         """Σ |x|²·(plain + turned·|r|²)."""
-        return scaled_squares(x, relations.read(), items, plain, turned, 2)
+        return scaled_squares(x, relations.read(), items, *weights, 2)
 
 
 class Dense(Family):

@@ -141,7 +141,5 @@ class SemanticMatching(Model):
             read_tail=tail,
             read_reverse=lambda: self.family.adjoint(tail(), relations.at(question)),
             read_relation=relation_and_counts,
-            read_tail_squares=lambda plain, turned: self.family.tail_squares(
-                tail(), relations, question, plain, turned
-            ),
+            read_tail_squares=lambda *weights: self.family.tail_squares(tail(), relations, question, weights),
         )
