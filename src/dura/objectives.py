@@ -196,18 +196,20 @@ def _softmax_gradient_(
 
     With softmax = exp / mass, row i's gradient is Σ share · softmax − share at the answers = factor · (exp − share · mass /
     Σ share at the answers), where factor = Σ share / mass is left to the small matrices on the other side of the products.
-    The exponentials are taken of the scores as they are, which saves two passes over the block; where a row's mass shows that
-    they are too large or too small for that, the block is scored again and each row's maximum taken off.
+    The exponentials are taken of the scores as they are, which saves two passes over the block; a row whose mass shows that they
+    are too large or too small for that is scored again and its maximum taken off.
     """
     cell = row * scores.shape[1] + answers
     flat = scores.view(-1)
     truth, ones = flat[cell], scores.new_ones(scores.shape[1])
     mass = scores.exp_() @ ones
-    if not bool(((mass > 1 / SAFE_MASS) & (mass < SAFE_MASS)).all()):
-        scores.copy_(torch.mm(query, targets.mT))
-        top = scores.amax(1)
-        truth = truth - top[row]
-        mass = scores.sub_(top[:, None]).exp_() @ ones
+    unsafe = (~((mass > 1 / SAFE_MASS) & (mass < SAFE_MASS))).nonzero().flatten()
+    if len(unsafe):
+        again = torch.mm(query[unsafe], targets.mT).to(scores.dtype)
+        top = again.amax(1)
+        scores[unsafe] = again.sub_(top[:, None]).exp_()
+        mass[unsafe] = again @ ones
+        truth -= torch.zeros_like(mass).index_copy_(0, unsafe, top)[row]
     total = torch.zeros_like(mass).index_add_(0, row, share)
     flat.index_add_(0, cell, -share * (mass / total)[row])
     return share @ mass.log()[row] - share @ truth, total / mass
