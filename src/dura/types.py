@@ -20,6 +20,8 @@ __version__ = "0.1.0"
 
 IntArray = NDArray[np.integer[Any]]
 FloatArray = NDArray[np.float64]
+Filter = Literal["time-aware", "static"]
+"""Which known answers a ranking of dated facts leaves out: those at the fact's time, or at any."""
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 Ties = Literal["optimistic", "realistic", "pessimistic"]
@@ -58,7 +60,7 @@ class Factors:
 
     `q` questions, `f` facts, `k` distinct relations, `w` numbers a row:
     `head`, `query` [q, w]; `counts` [q]; `question` [f] (which question a fact answers); `tail`, `reverse` [f, w];
-    `relation` [k, w] or [k, d, d] with `relation_counts` [k].
+    `relation` parts of [k, w] or [k, d, d] with `relation_counts` [k].
     """
 
     head: Tensor
@@ -69,9 +71,11 @@ class Factors:
     """True where neighbouring reals (2i, 2i+1) are one complex number."""
     read_tail: Callable[[], Tensor]
     read_reverse: Callable[[], Tensor]
-    read_relation: Callable[[], tuple[Tensor, Tensor]]
+    read_relation: Callable[[], tuple[tuple[Tensor, ...], Tensor]]
     read_tail_squares: Callable[[float, float], Tensor | None] = lambda _plain, _turned: None
     """(plain, turned): Σ plain·‖t‖² + turned·‖t·Rᵀ‖² where the model has a shorter way to it than by the rows."""
+    read_apart: Callable[[Literal["relation", "time"]], tuple[Tensor, Tensor]] | None = None
+    """Where facts have times and relations are diagonal: h·X̄ [q, w] and Σ ‖t·Xᵀ‖², X the relation's or the time's own row."""
 
     @cached_property
     def tail(self) -> Tensor:
@@ -84,12 +88,12 @@ class Factors:
         return self.read_reverse()
 
     @cached_property
-    def _relation(self) -> tuple[Tensor, Tensor]:
+    def _relation(self) -> tuple[tuple[Tensor, ...], Tensor]:
         return self.read_relation()
 
     @property
-    def relation(self) -> Tensor:
-        """The distinct relations of the batch [k, ...]."""
+    def relation(self) -> tuple[Tensor, ...]:
+        """The distinct relations of the batch [k, ...], each of their parts where they are a sum."""
         return self._relation[0]
 
     @property

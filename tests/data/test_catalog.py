@@ -4,8 +4,10 @@ import gzip
 import hashlib
 import json
 import os
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from dura.data.catalog import (
@@ -21,7 +23,7 @@ from dura.data.catalog import (
     verify,
 )
 from dura.data.loading import load
-from dura.types import SPLITS, BadInput
+from dura.types import SPLITS, BadInput, Sizes
 
 PUBLISHED = {
     "umls": (135, 46, 5216, 652, 661),
@@ -32,8 +34,9 @@ PUBLISHED = {
     "yago3-10": (123182, 37, 1079040, 5000, 5000),
     "icews14": (7128, 230, 72826, 8941, 8963),
     "icews05-15": (10488, 251, 368962, 46275, 46092),
-    "yago15k": (15403, 32, 110441, 13815, 13800),
+    "yago15k": (15403, 51, 110441, 13815, 13800),
 }
+TIMES = {"icews14": 365, "icews05-15": 4017, "yago15k": 170}
 SHARED = Path(os.environ.get("DURA_DATA") or Path(__file__).parents[3] / "shared" / "data")
 
 
@@ -67,7 +70,8 @@ def test_every_file_has_a_checksum_and_an_address_unless_bundled() -> None:
             assert entry.bundled != published.address.startswith("https://")
         assert entry.licence
         assert entry.source.startswith("https://")
-        assert bool(entry.times) == (name in ("icews14", "icews05-15", "yago15k"))
+        assert bool(entry.times) == bool(entry.layout) == (name in TIMES)
+        assert entry.timestamps == TIMES.get(name, 0)
 
 
 @pytest.mark.parametrize("name", ["umls", "nations", "kinships"])
@@ -179,11 +183,6 @@ def test_show_is_ready_for_json() -> None:
     assert show("umls")["problem"] is None
 
 
-def test_temporal_graphs_say_what_they_need() -> None:
-    with pytest.raises(BadInput, match="the facts of icews14 carry times .365 days., which need a temporal model"):
-        load("icews14")
-
-
 def test_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert cache_folder() == tmp_path / "cache"
     monkeypatch.delenv("DURA_CACHE")
@@ -200,3 +199,38 @@ def test_real_graphs_have_the_published_bytes(name: str, monkeypatch: pytest.Mon
     assert show(name)["problem"] is None
     if not entries()[name].times:
         assert len(load(name).labels) == PUBLISHED[name][0]
+
+
+@pytest.mark.skipif(not (SHARED / "yago15k").is_dir(), reason="the real graphs are not here")
+@pytest.mark.parametrize("name", ["icews14", "icews05-15"])
+def test_real_graphs_of_days(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DURA_DATA", str(SHARED))
+    graph = load(name)
+    assert graph.times is not None
+    assert graph.sizes == Sizes(*PUBLISHED[name][:2], TIMES[name])
+    assert (graph.times.kind, graph.times.no_time) == ("date", False)
+    assert graph.times.span == {"icews14": ("2014-01-01", "2014-12-31")}.get(name, ("2005-01-01", "2015-12-31"))
+    assert (np.diff(graph.times.positions) == 1).all()  # no day is missing
+    assert graph.train.dtype == np.int32
+    assert (graph.train.shape[1], graph.questions.facts) == (4, 2 * PUBLISHED[name][2])
+
+
+@pytest.mark.skipif(not (SHARED / "yago15k").is_dir(), reason="the real graphs are not here")
+def test_real_graph_of_since_and_until(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DURA_DATA", str(SHARED))
+    graph = load("yago15k")
+    assert graph.times is not None
+    assert graph.sizes == Sizes(15403, 51, 170)
+    assert (graph.times.kind, graph.times.no_time, graph.times.span) == ("number", True, ("600", "2017"))
+    named = [graph.relations.name(r).rsplit("_", 1) for r in graph.train[:, 1].tolist()]
+    assert len({name for name, _ in named}) == 32
+    timeless = graph.train[:, 3] == 169
+    counts = Counter(zip((suffix for _, suffix in named), timeless.tolist(), strict=True))
+    assert counts[("notime", True)] == 81_058
+    assert (counts[("since", True)], counts[("until", True)]) == (1, 1)  # the two lines without a date
+    assert counts[("since", False)] + counts[("until", False)] == 29_381
+    ledesma = graph.entities.id("<Cristian_Daniel_Ledesma>")
+    italy = graph.entities.id("<Italy_national_football_team>")
+    since = [ledesma, graph.relations.id("<playsFor>_since"), italy, graph.times.id("2010-##-##")]
+    assert since in graph.train.tolist()
+    assert load("yago15k", columns="0,1,2").sizes == Sizes(15403, 32)

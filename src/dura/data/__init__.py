@@ -4,6 +4,9 @@ This room holds
   files        bytes of a plain, .gz or .zst file, with one sentence for whatever may be wrong with it
   readers      files to columns of names (table READERS: ending -> reader); separated: TSV, CSV; table: Table
   vocabulary   sorted names <-> ids
+  times        Times: the vocabulary of times, in their real order with their real distances
+  columns      which columns of a file hold the times
+  layouts      how the lines of published graphs say when a fact holds; columns of times to ids
   graph        Graph: train, valid and test as ids
   questions    Questions: distinct questions with their answers (training set, known answers of evaluation)
   split        one list of facts to train, valid and test, without unseen entities or relations

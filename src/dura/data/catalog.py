@@ -56,6 +56,10 @@ class Entry:
     files: Mapping[Split, Published]
     times: str = ""
     """What the facts of a temporal graph carry, such as "365 days"."""
+    timestamps: int = 0
+    """How many times a temporal graph has, with the extra one of facts without a time."""
+    layout: str = ""
+    """How its lines say when a fact holds, a row of LAYOUTS."""
     bundled: bool = False
 
 

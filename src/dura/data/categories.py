@@ -17,14 +17,14 @@ MANY = 1.5
 
 
 def relation_categories(facts: IntArray, relations: int) -> NDArray[np.str_]:
-    """The category of every relation by its (train) facts; repeated facts count once.
+    """The category of every relation by its (train) facts; repeated facts, also at other times, count once.
 
     >>> facts = np.array([[0, 0, 1], [0, 0, 2], [3, 1, 4]])
     >>> relation_categories(facts, relations=3).tolist()
     ['1-N', '1-1', 'unseen']
     """
     table = (
-        frame(facts)
+        frame(facts[:, :3])
         .unique()
         .group_by("relation")
         .agg(pl.len(), pl.col("head").n_unique().alias("heads"), pl.col("tail").n_unique().alias("tails"))

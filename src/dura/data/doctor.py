@@ -22,6 +22,7 @@ from dura.data.graph import Graph
 from dura.data.leaks import Leak, find_leaks
 from dura.data.loading import Loaded, Shares, common, load_with_notes
 from dura.data.table import ReadOptions
+from dura.data.times import Times
 from dura.types import SPLITS, IntArray
 
 Severity = Literal["ok", "notice", "warning", "error"]
@@ -90,6 +91,8 @@ def check(
         loaded = load_with_notes(source, replace(options or ReadOptions(), skip_bad=True), shares)
     graph = loaded.graph
     findings = [examine(loaded) for examine in CHECKS]
+    if graph.times is not None:
+        findings.append(_times(graph, graph.times))
     findings.append(_cost(graph, speed or measured_speed()))
     counts: dict[str, int] = {part: len(graph.facts(part)) for part in SPLITS}
     return Report(graph.name, len(graph.entities), len(graph.relations), counts, findings)
@@ -214,6 +217,30 @@ def _categories(loaded: Loaded) -> Finding:
     return Finding("ok", "categories", text, {"categories": counts})
 
 
+def _times(graph: Graph, times: Times) -> Finding:
+    """The times and their span, facts without one, times that train lacks, test facts that train knows at some time."""
+    first, last = times.span
+    stamped = {part: graph.facts(part)[:, 3:] for part in SPLITS}
+    untimed = {part: int((ids == len(times.positions)).all(axis=1).sum()) for part, ids in stamped.items()}
+    seen = np.unique(graph.at_all_times(graph.train)[:, 3])
+    unseen = np.setdiff1d(np.arange(len(times)), seen)
+    again = len(common(graph.test[:, :3], graph.train[:, :3]))
+    text = (
+        f"{_count(len(times.positions), times.kind)} from {first} to {last}; "
+        f"{_count(sum(untimed.values()), 'fact')} without a time; {_count(len(unseen), 'time')} not in train; "
+        f"{_count(again, 'test fact')} in train too, at some time"
+    )
+    details: dict[str, Any] = {
+        "times": len(times.positions),
+        "kind": times.kind,
+        "first": first,
+        "last": last,
+        "untimed": untimed,
+    }
+    details |= {"unseen": len(unseen), "known_at_some_time": again, "lines": times.names(unseen[:LISTED])}
+    return Finding("notice" if len(unseen) else "ok", "times", text, details)
+
+
 CHECKS: tuple[Callable[[Loaded], Finding], ...] = (
     _lines,
     _reading,
@@ -238,7 +265,7 @@ def _cost(graph: Graph, speed: float) -> Finding:
     rank = int(str(defaults.model.options["rank"]))
     width = 2 * rank  # ComplEx: a complex number is two reals
     entities = len(graph.entities)
-    tables = 3 * 4 * width * (entities + 2 * len(graph.relations))
+    tables = 3 * 4 * width * (entities + 2 * len(graph.relations) + graph.sizes.times)
     memory = tables + 4 * SCORES * entities
     seconds = 3 * 2 * len(graph.questions) * entities * width / speed
     text = (

@@ -9,14 +9,20 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from dura.data.questions import Questions
+from dura.data.questions import Questions, segments
+from dura.data.table import FACTS
+from dura.data.times import Times
 from dura.data.vocabulary import Vocabulary
 from dura.types import SPLITS, BadInput, IntArray, Sizes, Split
 
+MOST_ROWS = 50_000_000
+"""Intervals that hold more facts at single times than this are refused: their known answers would not fit in memory."""
+
 
 def frame(facts: IntArray) -> pl.DataFrame:
-    """Facts [n, 3] as a table with the columns head, relation and tail."""
-    return pl.DataFrame({"head": facts[:, 0], "relation": facts[:, 1], "tail": facts[:, 2]})
+    """Facts as a table with the columns head, relation, tail, and time or begin and end where they have them."""
+    names = FACTS[facts.shape[1] - 3]
+    return pl.DataFrame({name: facts[:, at] for at, name in enumerate(names)})
 
 
 def distinct(facts: IntArray) -> IntArray:
@@ -33,6 +39,9 @@ def distinct(facts: IntArray) -> IntArray:
 class Graph:
     """Facts as int32 arrays [n, 3] of (head, relation, tail) ids.
 
+    Where facts have times they are [n, 4], with the time's id, or [n, 5], with those of begin and end: an interval, which holds
+    at all its times, both ends among them. An open end is the first or last time; a fact without any has the id of no time.
+
     `labels` are optional human names for entity names (FB15k-237's /m/017dcd is called "Mad Men").
     """
 
@@ -43,15 +52,27 @@ class Graph:
     valid: IntArray
     test: IntArray
     labels: dict[str, str] = field(default_factory=dict, repr=False)
+    times: Times | None = None
 
     def __post_init__(self) -> None:
         if not len(self.train):
             raise BadInput(f"the graph {self.name!r} has no facts to train on")
+        widths = {self.facts(split).shape[1] for split in SPLITS}
+        if len(widths) > 1 or (widths == {3}) != (self.times is None):
+            raise BadInput(
+                f"the facts of the graph {self.name!r} have {', '.join(map(str, sorted(widths)))} columns, but need 3 in all "
+                "splits, or with times 4 (a time) or 5 (begin and end)"
+            )
 
     @property
     def sizes(self) -> Sizes:
-        """How many entities and relations there are in all splits."""
-        return Sizes(entities=len(self.entities), relations=len(self.relations))
+        """How many entities, relations and times (with that of no time) there are in all splits."""
+        return Sizes(len(self.entities), len(self.relations), 0 if self.times is None else len(self.times))
+
+    @property
+    def intervals(self) -> bool:
+        """True where facts have a begin and an end."""
+        return bool(self.train.shape[1] == 5)
 
     def facts(self, split: Split) -> IntArray:
         """The facts of one split."""
@@ -67,7 +88,8 @@ class Graph:
     @cached_property
     def digest(self) -> str:
         """SHA-256 over the vocabularies and the facts of every split: equal digests, comparable results."""
-        digest = hashlib.sha256(f"{self.entities.digest}{self.relations.digest}".encode())
+        times = "" if self.times is None else self.times.digest
+        digest = hashlib.sha256(f"{self.entities.digest}{self.relations.digest}{times}".encode())
         for split in SPLITS:
             facts = np.ascontiguousarray(self.facts(split), dtype="<i4")
             digest.update(f"{split}{len(facts)}".encode())
@@ -76,13 +98,50 @@ class Graph:
 
     @cached_property
     def questions(self) -> Questions:
-        """The questions of train, both directions."""
-        return Questions.of(self.train, relations=len(self.relations))
+        """The questions of train, both directions; those of intervals at their begin (see `at_times`)."""
+        return Questions.of(self.asked("train"), relations=len(self.relations))
+
+    def asked(self, split: Split) -> IntArray:
+        """The facts of a split as evaluation asks them: [n, 3], or [n, 4] at their time. Intervals are asked at their begin."""
+        return self.facts(split)[:, :4]
+
+    def at_times(self, facts: IntArray, rng: np.random.Generator) -> IntArray:
+        """Facts of intervals [n, 5] each at a time drawn inside, all of the graph's times in it alike: [n, 4].
+
+        Other facts stay as they are, so that whoever trains may ask for any graph.
+        """
+        if facts.shape[1] < 5:
+            return facts
+        drawn = rng.integers(facts[:, 3], facts[:, 4], endpoint=True, dtype=np.int64)
+        return np.column_stack([facts[:, :3], drawn]).astype(facts.dtype)
+
+    def at_all_times(self, facts: IntArray) -> IntArray:
+        """Facts of intervals [n, 5] at every time inside: [m, 4], the times of a fact one after another."""
+        if facts.shape[1] < 5:
+            return facts
+        lengths = (facts[:, 4] - facts[:, 3] + 1).astype(np.int64)
+        if lengths.sum() > MOST_ROWS:
+            raise BadInput(
+                f"the intervals of the graph {self.name!r} hold at {lengths.sum():,} times altogether, more than the "
+                f"{MOST_ROWS:,} that fit in memory; give coarser times, such as years instead of days"
+            )
+        times = segments(facts[:, 3].astype(np.int64), lengths)
+        return np.column_stack([np.repeat(facts[:, :3], lengths, axis=0), times]).astype(facts.dtype)
 
     @cached_property
     def known(self) -> Questions:
-        """The questions of all splits with every known answer: the filter of evaluation."""
-        return Questions.of(self.train, self.valid, self.test, relations=len(self.relations))
+        """The questions of all splits with every known answer: the filter of evaluation.
+
+        Where facts have times, an answer is known at the fact's time only, or at every time of its interval.
+        """
+        facts = np.concatenate([self.facts(split) for split in SPLITS])
+        return Questions.of(self.at_all_times(facts), relations=len(self.relations))
+
+    @cached_property
+    def known_ever(self) -> Questions:
+        """As `known`, but whatever the time: an answer that is known at any time is known (the static filter)."""
+        facts = np.concatenate([self.facts(split)[:, :3] for split in SPLITS])
+        return Questions.of(facts, relations=len(self.relations))
 
     @cached_property
     def unseen(self) -> IntArray:
@@ -95,5 +154,6 @@ class Graph:
     def __repr__(self) -> str:
         return (
             f"Graph({self.name!r}: {len(self.entities):,} entities, {len(self.relations):,} relations, "
-            f"{len(self.train):,} train + {len(self.valid):,} valid + {len(self.test):,} test facts)"
+            + (f"{len(self.times):,} times, " if self.times is not None else "")
+            + f"{len(self.train):,} train + {len(self.valid):,} valid + {len(self.test):,} test facts)"
         )

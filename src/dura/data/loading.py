@@ -3,7 +3,8 @@
 A source with a path separator or a leading dot is a path, and so is a `Path`; any other is first looked up in
 the catalog (and in DURA_DATA), so a folder `umls` beside you is read as `./umls`. A FOLDER may lack valid or
 test: they are then taken out of train. It may hold entities.tsv with id<TAB>label for human names.
-Repeated facts of a split count once. What was noticed on the way is kept in `Loaded.notes`.
+Repeated facts of a split count once. Facts may have a time, or a begin and an end, in a fourth and fifth column; a fact
+without any has the extra time of none. What was noticed on the way is kept in `Loaded.notes`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import polars as pl
 from dura.data import catalog, download
 from dura.data.files import endings, stem
 from dura.data.graph import Graph, distinct, frame
+from dura.data.layouts import FACTS_AS_THEY_STAND, LAYOUTS, Layout, times_of
 from dura.data.readers import READERS, read_columns, split_files
 from dura.data.split import split
 from dura.data.table import BadLine, Columns, ReadOptions, Table
@@ -27,7 +29,7 @@ from dura.types import SPLITS, BadInput, IntArray, Split
 
 Notify = Callable[[str], None]
 Names = list[pl.Series]
-"""The heads, relations and tails of a split."""
+"""The heads, relations and tails of a split, and its times, or begins and ends."""
 LABEL = ("entity", "label")
 
 
@@ -83,7 +85,8 @@ def load(
 ) -> Graph:
     """Load a graph: a catalog name (downloaded if need be), a folder with train, valid and test, or a file.
 
-    `columns` are head, relation and tail by position ("0,2,1") or header name. `notify` is called with a
+    `columns` are head, relation and tail by position ("0,2,1") or header name, and where facts have times one more (time) or
+    two (begin, end). `notify` is called with a
     sentence for each thing worth knowing (skipped lines, a recognised header, the split that was made).
 
     >>> load("nations")
@@ -131,17 +134,13 @@ def _is_path(source: str | Path) -> bool:
 def _load_named(listing: catalog.Listing, options: ReadOptions, shares: Shares, progress: bool | None) -> Loaded:
     """A graph of the catalog or of DURA_DATA; its bytes and counts must be the published ones."""
     entry = listing.entry
-    if entry is not None and entry.times and options.columns is None:
-        raise BadInput(
-            f"the facts of {entry.name} carry times ({entry.times}), which need a temporal model that this "
-            "version does not have yet; columns=0,1,2 reads them without their times"
-        )
     if listing.path is None:
         folder = download.get(listing.name, progress=progress)
     else:
         catalog.verify(listing)
         folder = listing.path
-    loaded = _load_files(listing.name, _folder_files(folder), options, shares)
+    layout = LAYOUTS[entry.layout] if entry is not None and options.columns is None else FACTS_AS_THEY_STAND
+    loaded = _load_files(listing.name, _folder_files(folder), options, shares, layout)
     if entry is not None and options == ReadOptions():
         _check_counts(loaded.graph, entry, folder)
     return loaded
@@ -149,11 +148,15 @@ def _load_named(listing: catalog.Listing, options: ReadOptions, shares: Shares, 
 
 def _check_counts(graph: Graph, entry: catalog.Entry, folder: Path) -> None:
     """Published counts guard graphs whose files are known by a weak checksum only."""
-    found = (len(graph.entities), len(graph.relations), *(len(graph.facts(split)) for split in SPLITS))
-    wanted = (entry.entities, entry.relations, *(entry.files[split].facts for split in SPLITS))
+    sizes = graph.sizes
+    timed = entry.timestamps > 0
+    found = (sizes.entities, sizes.relations, *[sizes.times] * timed, *(len(graph.facts(split)) for split in SPLITS))
+    wanted = (entry.entities, entry.relations, *[entry.timestamps] * timed)
+    wanted = (*wanted, *(entry.files[split].facts for split in SPLITS))
     if found != wanted:
+        times = "times, " if timed else ""
         raise BadInput(
-            f"the files in {folder} are not the published {entry.name}: entities, relations, train, valid "
+            f"the files in {folder} are not the published {entry.name}: entities, relations, {times}train, valid "
             f"and test count {found} instead of {wanted}"
         )
 
@@ -168,8 +171,10 @@ def _folder_files(folder: Path) -> dict[str, Path]:
     return files
 
 
-def _load_files(name: str, files: dict[str, Path], options: ReadOptions, shares: Shares) -> Loaded:
-    tables = {part: read_columns(files[part], options) for part in SPLITS if part in files}
+def _load_files(
+    name: str, files: dict[str, Path], options: ReadOptions, shares: Shares, layout: Layout = FACTS_AS_THEY_STAND
+) -> Loaded:
+    tables = {part: layout.read(files[part], options) for part in SPLITS if part in files}
     reading = [note for part, table in tables.items() for note in (*table.notes, *_skipped(files[part], table))]
     labels: dict[str, str] = {}
     if "entities" in files:
@@ -194,20 +199,22 @@ def _skipped(path: Path, table: Table) -> list[str]:
 def assemble(name: str, names: Mapping[Split, Names], labels: Mapping[str, str], shares: Shares) -> Loaded:
     """A graph from columns of names; splits that are missing are taken out of train."""
     columns = list(names.values())
-    entities = Vocabulary(pl.concat([column for head, _, tail in columns for column in (head, tail)]))
-    relations = Vocabulary(pl.concat([relation for _, relation, _ in columns]))
+    entities = Vocabulary(pl.concat([column for head, _, tail, *_ in columns for column in (head, tail)]))
+    relations = Vocabulary(pl.concat([relation for _, relation, *_ in columns]))
+    stamps = times_of(name, names)
     facts: dict[Split, IntArray] = {}
     repeated: dict[Split, int] = {}
-    for part, (head, relation, tail) in names.items():
-        ids = np.stack([entities.ids(head), relations.ids(relation), entities.ids(tail)], axis=1)
-        facts[part] = distinct(ids)
-        repeated[part] = len(ids) - len(facts[part])
-    reading = _complete(facts, shares)
+    for part, (head, relation, tail, *_) in names.items():
+        ids = [entities.ids(head), relations.ids(relation), entities.ids(tail)]
+        facts[part] = distinct(np.column_stack([*ids, *stamps.ids[part]]))
+        repeated[part] = len(head) - len(facts[part])
+    reading = [*stamps.notes, *_complete(facts, shares)]
     graph = Graph(
         name,
         entities,
         relations,
         labels={entity: label for entity, label in labels.items() if entity in entities},
+        times=stamps.times,
         **facts,
     )
     overlap = len(common(graph.test, np.concatenate([graph.train, graph.valid])))
@@ -235,7 +242,8 @@ def _complete(facts: dict[Split, IntArray], shares: Shares) -> list[str]:
 
 def common(facts: IntArray, others: IntArray) -> IntArray:
     """The facts that are among the others too."""
-    rows: IntArray = frame(facts).join(frame(others), on=["head", "relation", "tail"], how="semi").to_numpy()
+    mine = frame(facts)
+    rows: IntArray = mine.join(frame(others), on=mine.columns, how="semi").to_numpy()
     return rows
 
 

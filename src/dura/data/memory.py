@@ -10,7 +10,8 @@ import polars as pl
 
 from dura.data.graph import Graph
 from dura.data.loading import Names, Notify, Shares, assemble, tell
-from dura.data.table import FACT
+from dura.data.table import FACT, FACTS, Roles
+from dura.data.times import bad_dates, turned
 from dura.types import BadInput, Split
 
 
@@ -30,6 +31,8 @@ def from_facts(
 
     A frame's columns are taken by the names head, relation and tail where it has them, else it must have
     three. Names are text; whole numbers become text. Missing splits are taken out of train as for a file.
+    A fourth column is the time of a fact, a fourth and fifth its begin and end (in a frame: time, or begin and end); it may be
+    text, a number or a date, and None where a fact has no time.
 
     >>> from_facts([("ann", "knows", "bob"), ("bob", "knows", "ann")])
     Graph('facts': 2 entities, 1 relations, 2 train + 0 valid + 0 test facts)
@@ -42,23 +45,33 @@ def from_facts(
 
 
 def _names(rows: Any, part: Split) -> Names:
-    """The three columns of names of one split."""
+    """The columns of names of one split: three, and where facts have times one or two more."""
     if hasattr(rows, "columns"):
         titles = list(rows.columns)
-        chosen = list(FACT) if set(FACT) <= set(titles) else titles
-        columns = [rows[title] for title in chosen]
+        named = [roles for roles in FACTS if set(roles) <= set(titles)]
+        columns = [rows[title] for title in (named[-1] if named else titles)]
     elif isinstance(rows, np.ndarray):
         columns = list(rows.T) if rows.ndim == 2 else []
     else:
         columns = _columns(list(rows), part)
-    if len(columns) != len(FACT):
-        raise BadInput(f"the facts of {part} need three columns ({', '.join(FACT)}), not {len(columns)}")
-    return [_texts(column, role, part) for column, role in zip(columns, FACT, strict=True)]
+    if not len(FACT) <= len(columns) <= len(FACTS[-1]):
+        raise BadInput(
+            f"the facts of {part} need three columns ({', '.join(FACT)}), not {len(columns)}; "
+            "with times four (time) or five (begin, end)"
+        )
+    roles: Roles = FACTS[len(columns) - len(FACT)]
+    texts = [_texts(column, role, part) for column, role in zip(columns[:3], FACT, strict=True)]
+    stamps = [_times(column, role, part) for column, role in zip(columns[3:], roles[3:], strict=True)]
+    if len(stamps) > 1 and (wrong := turned(*stamps).arg_true()).len():
+        at = wrong[0]
+        raise BadInput(f"fact {at} of {part} ends at {stamps[1][at]!r}, before it begins at {stamps[0][at]!r}")
+    return [*texts, *stamps]
 
 
 def _columns(rows: list[Any], part: Split) -> list[Any]:
     for at, row in enumerate(rows):
-        if isinstance(row, str) or not isinstance(row, Sequence | np.ndarray) or len(row) != len(FACT):
+        proper = isinstance(row, Sequence | np.ndarray) and not isinstance(row, str) and len(row) == len(rows[0])
+        if not proper or not len(FACT) <= len(row) <= len(FACTS[-1]):
             raise BadInput(f"fact {at} of {part} is {row!r}, but a fact is (head, relation, tail)")
     return [list(column) for column in zip(*rows, strict=True)] if rows else [[], [], []]
 
@@ -70,6 +83,17 @@ def _texts(column: Any, role: str, part: Split) -> pl.Series:
     if series.dtype != pl.String or series.null_count() or (series == "").any():
         raise BadInput(f"every {role} of {part} must be a name: text that is not empty, or a whole number")
     return series
+
+
+def _times(column: Any, role: str, part: Split) -> pl.Series:
+    """A column of times as text, "" where there is none."""
+    values = column.to_list() if isinstance(column, pl.Series) else list(column)
+    # Frames say NaN or NaT for nothing, which are not equal to themselves.
+    texts = ["" if value is None or value != value else str(value) for value in values]
+    stamps = pl.Series(role, [text.removesuffix(" 00:00:00") for text in texts], dtype=pl.String)
+    if wrong := bad_dates(stamps):
+        raise BadInput(f"the {role} {min(wrong)!r} of {part} is no date of the calendar")
+    return stamps
 
 
 def _series(column: Any) -> pl.Series:

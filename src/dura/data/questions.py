@@ -1,4 +1,4 @@
-"""Questions: the distinct (head, relation) of a set of facts with all their answers, in CSR form.
+"""Questions: the distinct (head, relation[, time]) of a set of facts with all their answers, in CSR form.
 
 The same structure is the training set (batches of questions with all their answers) and the known answers of
 evaluation.
@@ -15,12 +15,14 @@ from dura.types import IntArray
 
 
 def reciprocal(facts: IntArray, relations: int) -> IntArray:
-    """For each (h, r, t) the fact (t, r + relations, h), which asks for the head.
+    """For each (h, r, t) the fact (t, r + relations, h), which asks for the head; a time stays where it is.
 
     >>> reciprocal(np.array([[0, 1, 2]]), relations=5)
     array([[2, 6, 0]])
     """
-    return np.stack([facts[:, 2], facts[:, 1] + relations, facts[:, 0]], axis=1)
+    return np.concatenate(
+        [facts[:, 2:3], facts[:, 1:2] + relations, facts[:, 0:1], facts[:, 3:]], axis=1, dtype=facts.dtype
+    )
 
 
 def segments(starts: IntArray, lengths: IntArray) -> IntArray:
@@ -43,6 +45,8 @@ class Questions:
     relation: IntArray
     offsets: IntArray
     answers: IntArray
+    time: IntArray | None = None
+    """The time of each question, where facts have times."""
 
     @classmethod
     def of(cls, *facts: IntArray, relations: int) -> Questions:
@@ -53,17 +57,20 @@ class Questions:
         ([0, 1, 2], [0, 1, 1], [0, 2, 3, 4], [1, 2, 0, 0])
         """
         both = np.concatenate([part for f in facts for part in (f, reciprocal(f, relations))])
-        order = np.lexsort((both[:, 2], both[:, 1], both[:, 0]))
+        keys = [0, 1, *range(3, both.shape[1])]  # head, relation and, where there are times, time
+        order = np.lexsort([both[:, column] for column in (2, *reversed(keys))])
         rows = both[order]
         if len(rows):
             rows = rows[np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)])]
-        new = np.concatenate([[True], (rows[1:, :2] != rows[:-1, :2]).any(axis=1)]) if len(rows) else np.zeros(0, bool)
+        asked = rows[:, keys]
+        new = np.concatenate([[True], (asked[1:] != asked[:-1]).any(axis=1)]) if len(rows) else np.zeros(0, bool)
         starts = np.flatnonzero(new)
         return cls(
             head=np.ascontiguousarray(rows[starts, 0]),
             relation=np.ascontiguousarray(rows[starts, 1]),
             offsets=np.append(starts, len(rows)).astype(np.int64),
             answers=np.ascontiguousarray(rows[:, 2]),
+            time=np.ascontiguousarray(rows[starts, 3]) if len(keys) == 3 else None,
         )
 
     def __len__(self) -> int:
@@ -92,6 +99,7 @@ class Questions:
             relation=self.relation[index],
             offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
             answers=self.answers[segments(self.offsets[index], lengths)],
+            time=None if self.time is None else self.time[index],
         )
 
     def one_by_one(self) -> Questions:
@@ -101,6 +109,7 @@ class Questions:
             relation=np.repeat(self.relation, self.counts),
             offsets=np.arange(self.facts + 1, dtype=np.int64),
             answers=self.answers,
+            time=None if self.time is None else np.repeat(self.time, self.counts),
         )
 
     def batches(self, size: int, seed: int, epoch: int, start: int = 0) -> Iterator[Questions]:
@@ -109,19 +118,24 @@ class Questions:
         for at in range(start * size, len(order), size):
             yield self.take(order[at : at + size])
 
-    def find(self, head: IntArray, relation: IntArray) -> IntArray:
-        """The position of each question (head, relation), -1 where it is not among these."""
-        width = 1 + max(int(self.relation.max(initial=0)), int(np.max(relation, initial=0)))
-        keys = self.head.astype(np.int64) * width + self.relation
-        wanted = np.asarray(head, dtype=np.int64) * width + relation
+    def find(self, head: IntArray, relation: IntArray, time: IntArray | None = None) -> IntArray:
+        """The position of each question (head, relation, time), -1 where it is not among these."""
+        asked, mine = ([head, relation], [self.head, self.relation])
+        if self.time is not None:
+            assert time is not None
+            asked, mine = [*asked, time], [*mine, self.time]
+        keys, wanted = np.zeros(len(self), dtype=np.int64), np.zeros(len(head), dtype=np.int64)
+        for theirs, ours in zip(asked, mine, strict=True):
+            width = 1 + max(int(ours.max(initial=0)), int(np.max(theirs, initial=0)))
+            keys, wanted = keys * width + ours, wanted * width + theirs
         at = np.searchsorted(keys, wanted)
         at[at == len(keys)] = 0
         hit = keys[at] == wanted if len(keys) else np.zeros(len(wanted), dtype=bool)
         return np.where(hit, at, -1)
 
-    def known(self, head: IntArray, relation: IntArray) -> Questions:
+    def known(self, head: IntArray, relation: IntArray, time: IntArray | None = None) -> Questions:
         """The asked questions, in order, each with its known answers (none where it is not among these)."""
-        at = self.find(head, relation)
+        at = self.find(head, relation, time)
         lengths = np.where(at >= 0, self.counts[at], 0) if len(self) else np.zeros(len(at), dtype=np.int64)
         starts = np.where(at >= 0, self.offsets[at], 0)
         return Questions(
@@ -129,4 +143,5 @@ class Questions:
             relation=np.asarray(relation),
             offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
             answers=self.answers[segments(starts, lengths)],
+            time=time,
         )

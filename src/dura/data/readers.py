@@ -11,10 +11,10 @@ from pathlib import Path
 
 from dura.data.files import endings, read_bytes, stem
 from dura.data.separated import read_separated
-from dura.data.table import FACT, ReadOptions, Roles, Table
+from dura.data.table import ReadOptions, Roles, Table
 from dura.types import BadInput
 
-Reader = Callable[[Path, ReadOptions, Roles], Table]
+Reader = Callable[[Path, ReadOptions, Roles | None], Table]
 FILE_NAMES = {
     "train": "train",
     "valid": "valid",
@@ -35,8 +35,12 @@ READERS: dict[str, Reader] = {
 """Ending -> reader; each ending may be followed by .gz or .zst."""
 
 
-def read_columns(path: Path, options: ReadOptions | None = None, roles: Roles = FACT) -> Table:
-    """Read the columns that stand for `roles` from a file whose ending is in READERS, plain or compressed."""
+def read_columns(path: Path, options: ReadOptions | None = None, roles: Roles | None = None) -> Table:
+    """Read the columns that stand for `roles` from a file whose ending is in READERS, plain or compressed.
+
+    Without roles they are those of a fact: head, relation, tail, and time or begin and end where the options choose as many
+    columns or the header names them.
+    """
     options = options or ReadOptions()
     ending, _ = endings(path)
     if ending in READERS:

@@ -6,7 +6,9 @@ lines (only lines with a quote go through the csv module).
 
 Without `columns` a line must have exactly the wanted columns; with `columns` and a header, as many as the
 header; with `columns` and no header, at least the chosen ones, so that files with lines of several widths can
-be read. The first line is a header if `header` says so, if columns are chosen by name, or if it is one of the
+be read. Where facts have times, the columns of times may be empty, or missing at a line's end.
+
+The first line is a header if `header` says so, if columns are chosen by name, or if it is one of the
 well-known HEADERS, in any case and order; then the columns are taken by their names.
 """
 
@@ -20,7 +22,8 @@ from pathlib import Path
 import polars as pl
 
 from dura.data.files import read_lines
-from dura.data.table import FACT, BadLines, ReadOptions, Roles, Table
+from dura.data.table import FACT, FACTS, INTERVAL, POINT, BadLines, ReadOptions, Roles, Table
+from dura.data.times import bad_dates, turned
 from dura.types import BadInput
 
 PIECE = 1 << 28
@@ -33,26 +36,35 @@ HEADERS = (
     ("s", "p", "o"),
     ("source", "relation", "target"),
 )
+TIME_HEADERS: dict[Roles, tuple[Roles, ...]] = {
+    FACT: ((),),
+    POINT: (("time",), ("date",), ("timestamp",), ("year",)),
+    INTERVAL: (("begin", "end"), ("start", "end"), ("since", "until")),
+}
+"""What may follow one of HEADERS."""
 
 
-def read_separated(path: Path, options: ReadOptions, roles: Roles, *, separator: str, quotes: bool) -> Table:
-    """Read a file of lines whose fields stand between separators; `quotes` as in CSV."""
+def read_separated(path: Path, options: ReadOptions, roles: Roles | None, *, separator: str, quotes: bool) -> Table:
+    """Read a file of lines whose fields stand between separators; `quotes` as in CSV, no `roles` for those of a fact."""
     bad = BadLines(path)
-    separator = _separator(options.separator or separator)
+    separator = one_character(options.separator or separator)
     rows = _lines(read_lines(path), bad)
     if quotes:
         rows, separator = _unquote(rows, separator, bad)
     rows = rows.with_columns(width=pl.col("text").str.count_matches(separator, literal=True) + 1)
     if len(rows):
+        roles = roles or _fact_roles(rows["text"][0].split(separator), options)
         choice = _choose(path, rows, separator, options, roles)
         rows = _fields(rows.slice(1 if choice.header else 0), separator, choice, roles, bad)
+        rows = _sensible(rows, bad)
     bad.stop(options.skip_bad)
     if not len(rows):
         raise BadInput(f"{path} holds no facts")
-    return Table([rows[role] for role in roles], rows["line"], bad.first, bad.total, choice.notes)
+    return Table([rows[role] for role in rows.columns[1:]], rows["line"], bad.first, bad.total, choice.notes)
 
 
-def _separator(given: str) -> str:
+def one_character(given: str) -> str:
+    """The separator that a name such as tab or a character stands for."""
     separator = {"\\t": "\t", "tab": "\t", "comma": ",", "space": " "}.get(given, given)
     if len(separator) != 1 or separator in '\r\n"':
         raise BadInput(f"the separator {given!r} is not one character such as ',' or ';', or the word tab")
@@ -127,13 +139,28 @@ def _parse_one(line: str, separator: str) -> str | None:
 
 @dataclass(frozen=True)
 class _Choice:
-    """Which columns stand for the roles, and how many a good line has: exactly, or at least."""
+    """Which columns stand for the roles, and how many a good line has, at least and at most."""
 
     positions: tuple[int, ...]
     header: bool
-    width: int
-    exact: bool
+    least: int
+    most: int | None
     notes: list[str]
+
+
+def _fact_roles(first: list[str], options: ReadOptions) -> Roles:
+    """What the columns of facts are: as many as are chosen, else what the header names, else head, relation and tail."""
+    chosen = options.chosen
+    if chosen is not None:
+        return next((roles for roles in FACTS if len(roles) == len(chosen)), FACT)
+    if options.header is False:
+        return FACT
+    return next((roles for roles in FACTS if _well_known(first, roles) is not None), FACT)
+
+
+def _named(roles: Roles) -> int:
+    """How many of the roles every line must have: what follows head, relation and tail is optional."""
+    return len(FACT) if roles[: len(FACT)] == FACT else len(roles)
 
 
 def _choose(path: Path, rows: pl.DataFrame, separator: str, options: ReadOptions, roles: Roles) -> _Choice:
@@ -144,8 +171,9 @@ def _choose(path: Path, rows: pl.DataFrame, separator: str, options: ReadOptions
     if by_name and options.header is False:
         raise BadInput(f"columns of {path} are chosen by name, but header=False says that it has no names")
     if chosen is not None and len(chosen) != len(roles):
-        raise BadInput(f"{len(roles)} columns are needed ({', '.join(roles)}), but {len(chosen)} are chosen")
-    if chosen is None and (width := _usual(rows)) != len(roles):
+        timed = ", 4 with a time, 5 with its begin and end" if roles == FACT else ""
+        raise BadInput(f"{len(roles)} columns are needed ({', '.join(roles)}){timed}, but {len(chosen)} are chosen")
+    if chosen is None and not _named(roles) <= (width := _usual(rows)) <= len(roles):
         raise BadInput(_wrong_width(path, width, separator, roles))
     widest = int(rows["width"].max())  # type: ignore[arg-type]
     positions = tuple(_position(path, column, first, widest) for column in chosen or range(len(roles)))
@@ -155,8 +183,9 @@ def _choose(path: Path, rows: pl.DataFrame, separator: str, options: ReadOptions
     if known is not None and header and not by_name:
         notes = [f"{path.name}: header recognised ({', '.join(first)})"] if options.header is None else []
         positions = known if chosen is None else positions
-    exact = header or chosen is None
-    return _Choice(positions, header, len(first) if exact and header else 1 + max(positions), exact, notes)
+    full = len(first) if header else 1 + max(positions)
+    least = full if len(roles) == _named(roles) else 1 + max(positions[: _named(roles)])
+    return _Choice(positions, header, least, full if header or chosen is None else None, notes)
 
 
 def _usual(rows: pl.DataFrame) -> int:
@@ -167,7 +196,7 @@ def _usual(rows: pl.DataFrame) -> int:
 def _well_known(first: list[str], roles: Roles) -> tuple[int, ...] | None:
     """Where the roles stand if the first line is one of HEADERS in any order."""
     names = [name.casefold() for name in first]
-    for header in HEADERS:
+    for header in ((*names, *times) for names in HEADERS for times in TIME_HEADERS.get(roles, ())):
         if len(header) == len(roles) and sorted(header) == sorted(names):
             return tuple(names.index(name) for name in header)
     return None
@@ -187,7 +216,8 @@ def _wrong_width(path: Path, width: int, separator: str, roles: Roles) -> str:
     need = f"{len(roles)} are needed ({', '.join(roles)})"
     if width > len(roles):
         choice = ",".join(str(i) for i in range(len(roles)))
-        return f"the lines of {path} have {width} columns, but {need}; choose them, for example columns={choice}"
+        timed = " (columns=0,1,2,3 where the last is a time)" if roles == FACT else ""
+        return f"the lines of {path} have {width} columns, but {need}; choose them, for example columns={choice}{timed}"
     between = {"\t": "tabs", "\n": "separators"}.get(separator, repr(separator))
     columns = "1 column" if width == 1 else f"{width} columns"
     return f"the lines of {path} have {columns} between {between}, but {need}; is the separator another one?"
@@ -195,19 +225,35 @@ def _wrong_width(path: Path, width: int, separator: str, roles: Roles) -> str:
 
 def _fields(rows: pl.DataFrame, separator: str, choice: _Choice, roles: Roles, bad: BadLines) -> pl.DataFrame:
     """The chosen columns of the good lines; lines of a wrong width and empty names are bad."""
-    fits = rows["width"] == choice.width if choice.exact else rows["width"] >= choice.width
+    fits = rows["width"] >= choice.least
+    if choice.most is not None:
+        fits &= rows["width"] <= choice.most
+    wanted = f"at least {choice.least}" if choice.most is None else f"{choice.least} to {choice.most}"
+    wanted = str(choice.least) if choice.least == choice.most else wanted
     wrong = rows.filter(~fits)
-    least = "" if choice.exact else "at least "
-    bad.add(
-        wrong["line"],
-        wrong.select(pl.format("{} columns instead of " + f"{least}{choice.width}", "width")).to_series(),
-    )
+    bad.add(wrong["line"], wrong.select(pl.format("{} columns instead of " + wanted, "width")).to_series())
     rows = rows.filter(fits)
     fields = rows["text"].str.split_exact(separator, max(1, *choice.positions)).struct.unnest()
     picked = [fields.to_series(at).alias(role) for at, role in zip(choice.positions, roles, strict=True)]
-    table = pl.DataFrame([rows["line"], *picked])
-    empty = pl.coalesce(pl.when(pl.col(role) == "").then(pl.lit(f"the {role} is empty")) for role in roles)
-    table = table.with_columns(empty.alias("reason"))
+    table = pl.DataFrame([rows["line"], *picked]).with_columns(pl.col(roles[_named(roles) :]).fill_null(""))
+    empty = [pl.when(pl.col(role) == "").then(pl.lit(f"the {role} is empty")) for role in roles[: _named(roles)]]
+    return _without(table, pl.coalesce(empty), bad)
+
+
+def _sensible(table: pl.DataFrame, bad: BadLines) -> pl.DataFrame:
+    """The lines whose times can be: dates of the calendar, and no end before its begin."""
+    for role in (role for role in ("time", "begin", "end") if role in table.columns):
+        wrong = pl.col(role).is_in(bad_dates(table[role]))
+        table = _without(table, pl.when(wrong).then(pl.format(f"the {role} {{}} is no date", role)), bad)
+    if "begin" in table.columns:
+        early = pl.format("the end {} is before the begin {}", "end", "begin")
+        table = _without(table, pl.when(turned(table["begin"], table["end"])).then(early), bad)
+    return table
+
+
+def _without(table: pl.DataFrame, reason: pl.Expr, bad: BadLines) -> pl.DataFrame:
+    """The lines without a reason to be bad."""
+    table = table.with_columns(reason.alias("reason"))
     wrong = table.filter(pl.col("reason").is_not_null())
     bad.add(wrong["line"], wrong["reason"])
     return table.filter(pl.col("reason").is_null()).drop("reason")

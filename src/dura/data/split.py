@@ -23,7 +23,7 @@ MOST = 10_000
 
 
 class Splits(NamedTuple):
-    """The facts of the three splits, each sorted by (head, relation, tail)."""
+    """The facts of the three splits, each sorted by (head, relation, tail, time)."""
 
     train: IntArray
     valid: IntArray
@@ -33,7 +33,9 @@ class Splits(NamedTuple):
 def split(
     facts: IntArray, *, valid_share: float | None = None, test_share: float | None = None, seed: int = 0
 ) -> Splits:
-    """Split facts [n, 3] into train, valid and test; repeated facts count once.
+    """Split facts [n, 3], or [n, 4] and [n, 5] with times, into train, valid and test; repeated facts count once.
+
+    Train knows every entity and relation, but not every time: where each time has few facts, none could be spared.
 
     >>> facts = np.array([[0, 0, 1], [0, 0, 2], [1, 0, 2], [2, 0, 0]])
     >>> [len(part) for part in split(facts, valid_share=0.25, test_share=0)]
@@ -45,7 +47,7 @@ def split(
     if (valid_share or 0) + (test_share or 0) >= 1:
         raise BadInput(f"valid_share {valid_share:g} and test_share {test_share:g} leave nothing to train on")
     facts = distinct(facts)
-    facts = facts[np.lexsort((facts[:, 2], facts[:, 1], facts[:, 0]))]
+    facts = facts[np.lexsort(facts.T[::-1])]
     valid, test = wanted(len(facts), valid_share), wanted(len(facts), test_share)
     held = hold_out(facts, valid + test, seed)
     # Where fewer could be spared than wanted, both get their part of what there is.

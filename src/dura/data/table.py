@@ -13,9 +13,13 @@ from dura.types import BadInput
 SHOWN = 10
 """How many bad lines a message lists."""
 FACT = ("head", "relation", "tail")
+POINT = (*FACT, "time")
+INTERVAL = (*FACT, "begin", "end")
+FACTS = (FACT, POINT, INTERVAL)
+"""What a fact's columns may be: without a time, with one, or with the times between which it holds."""
 Columns = Sequence[int | str] | str
 Roles = tuple[str, ...]
-"""What the wanted columns stand for; a time column is one more role."""
+"""What the wanted columns stand for; what follows head, relation and tail may be empty or missing."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,8 @@ class Table:
 class ReadOptions:
     """How to read a file.
 
-    `columns` by position (0, 1, 2) or by header name; `header` None takes only the well-known ones for one.
+    `columns` by position (0, 1, 2) or by header name: head, relation, tail, then the time, or begin and end, if facts have
+    them; `header` None takes only the well-known ones for one.
     """
 
     columns: Columns | None = None

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 import polars as pl
@@ -114,6 +115,6 @@ class Vocabulary:
         path.write_text(self.text(), encoding="utf-8", newline="\n")
 
     @classmethod
-    def read(cls, path: Path) -> Vocabulary:
+    def read(cls, path: Path) -> Self:
         """Read names written by `write`."""
         return cls(path.read_bytes().decode("utf-8").split("\n")[:-1])
