@@ -6,12 +6,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from dura.models import MODELS, SemanticMatching
-from dura.regularizers import REGULARIZERS, Regularizer
-from dura.types import BadInput, Sizes
-from oracles import literal_penalty
+from dura.models import MODELS, Model, SemanticMatching
+from dura.regularizers import REGULARIZERS, Regularizer, Smoothness
+from dura.table import Table
+from dura.types import BadInput, Factors, Sizes
+from oracles import literal_penalty, literal_relation, literal_smoothness
 
-SIZES = Sizes(entities=6, relations=2)
+SIZES = Sizes(entities=6, relations=2, times=3)
+TIME = torch.tensor([2, 0, 2])
+LAMBDAS = {"lambda1": 0.3, "lambda2": 1.9, "lambda3": 0.7, "lambda4": 1.1}
 HEAD, RELATION = torch.tensor([0, 3, 3]), torch.tensor([1, 0, 1])
 QUESTION, ANSWERS = torch.tensor([0, 0, 1, 2, 2, 2]), torch.tensor([3, 5, 0, 0, 4, 5])
 WEIGHT = 0.7
@@ -22,25 +25,30 @@ def applicable() -> list[tuple[str, str]]:
     for name, kind in REGULARIZERS.items():
         for model, model_kind in MODELS.items():
             assert issubclass(model_kind, SemanticMatching)
-            if model_kind.family.diagonal or not kind.needs_diagonal:
+            fits = model_kind.family.diagonal or not kind.needs_diagonal
+            if fits and (model_kind.temporal or not kind.needs_time):
                 pairs.append((name, model))
     return pairs
 
 
 def build(name: str) -> Regularizer:
     options = {"weight": WEIGHT} if name != "none" else {}
-    if name == "dura":
-        options |= {"lambda1": 0.3, "lambda2": 1.9}
-    return REGULARIZERS.build(name, options)
+    return REGULARIZERS.build(name, options | {k: v for k, v in LAMBDAS.items() if k in REGULARIZERS.options(name)})
+
+
+def factors(model: Model) -> Factors:
+    return model.factors(HEAD, RELATION, QUESTION, ANSWERS, TIME if model.temporal else None)
 
 
 def literal(name: str, model: str, tables: dict[str, Tensor]) -> Tensor:
     tails = tables.get("answer", tables["entity"])
-    options = {"lambda1": 0.3, "lambda2": 1.9}
-    facts = [
-        literal_penalty(name, model, tables["entity"][HEAD[q]], tables["relations"][RELATION[q]], tails[a], options)
-        for q, a in zip(QUESTION, ANSWERS, strict=True)
-    ]
+    facts = []
+    for q, a in zip(QUESTION, ANSWERS, strict=True):
+        r, time = int(RELATION[q]), int(TIME[q])
+        rho = literal_relation(model, tables, r, time)
+        apart = (tables["relations"][r], tables["times"][time]) if "times" in tables else None
+        untimed = tables["untimed"][r] if "untimed" in tables else None
+        facts.append(literal_penalty(name, model, tables["entity"][HEAD[q]], rho, tails[a], LAMBDAS, apart, untimed))
     return WEIGHT * torch.stack(facts).sum() / len(facts)
 
 
@@ -49,7 +57,7 @@ def test_values_and_gradients_equal_the_literal_formula(name: str, model: str) -
     torch.manual_seed(1)
     built = MODELS.build(model, {"rank": 3, "init_scale": 1.0}, SIZES).double()
     free = {key: table.detach().clone().requires_grad_() for key, table in built.named_parameters()}
-    ours = build(name)(built.factors(HEAD, RELATION, QUESTION, ANSWERS))
+    ours = build(name)(factors(built))
     expected = literal(name, model, free)
     torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
     if name == "none":
@@ -71,7 +79,7 @@ def test_gradients_are_finite_at_zero(name: str, model: str) -> None:
     built = MODELS.build(model, {"rank": 3}, SIZES)
     for table in built.parameters():
         torch.nn.init.zeros_(table)
-    penalty = build(name)(built.factors(HEAD, RELATION, QUESTION, ANSWERS))
+    penalty = build(name)(factors(built))
     if penalty.requires_grad:
         penalty.backward()
     assert all(table.grad is None or bool(table.grad.isfinite().all()) for table in built.parameters())
@@ -80,10 +88,10 @@ def test_gradients_are_finite_at_zero(name: str, model: str) -> None:
 def test_grouping_facts_by_question_changes_nothing() -> None:
     """The same facts one by one, each its own question, give the same penalty."""
     torch.manual_seed(2)
-    built = MODELS.build("complex", {"rank": 3, "init_scale": 1.0}, SIZES).double()
+    built = MODELS.build("tcomplex", {"rank": 3, "init_scale": 1.0}, SIZES).double()
     for name in REGULARIZERS:
-        together = build(name)(built.factors(HEAD, RELATION, QUESTION, ANSWERS))
-        alone = build(name)(built.factors(HEAD[QUESTION], RELATION[QUESTION], torch.arange(6), ANSWERS))
+        together = build(name)(factors(built))
+        alone = build(name)(built.factors(HEAD[QUESTION], RELATION[QUESTION], torch.arange(6), ANSWERS, TIME[QUESTION]))
         torch.testing.assert_close(together, alone)
 
 
@@ -92,8 +100,45 @@ def test_not_applicable_is_refused_with_a_sentence() -> None:
         REGULARIZERS.build("n3", {}).check("n3", "rescal", diagonal=False)
     for name in ("none", "fro", "dura", "dura-i", "dura-ii", "reg-p1"):
         REGULARIZERS.build(name, {}).check(name, "rescal", diagonal=False)
+    for name in ("n3", "dura2", "dura12"):
+        with pytest.raises(BadInput, match=f"'{name}' is not applicable to 'trescal'.*full matrices"):
+            REGULARIZERS.build(name, {}).check(name, "trescal", diagonal=False, temporal=True)
+    REGULARIZERS.build("dura1", {}).check("dura1", "trescal", diagonal=False, temporal=True)
+    for name in ("dura1", "dura2", "dura12"):
+        with pytest.raises(BadInput, match=f"'{name}' is for facts with times, and 'complex' is static"):
+            REGULARIZERS.build(name, {}).check(name, "complex", diagonal=True)
 
 
 def test_a_negative_weight_is_refused() -> None:
     with pytest.raises(BadInput, match="zero or more"):
         REGULARIZERS.build("dura", {"weight": -1.0})
+
+
+@pytest.mark.parametrize("p", [2, 3, 4, 5])
+@pytest.mark.parametrize(("shape", "parts"), [((5, 6), 2), ((5, 3), 1), ((4, 3, 3), 1)])
+@pytest.mark.parametrize("extra", [0, 1])
+@pytest.mark.parametrize("chunk", [1, 12, 2**18])
+def test_smoothness_is_its_literal_sum(
+    p: int, shape: tuple[int, ...], parts: int, extra: int, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Differences of neighbouring times, moduli over complex numbers; the row of "no time" is left out."""
+    monkeypatch.setattr("dura.regularizers.CHUNK", chunk)
+    torch.manual_seed(p)
+    start = torch.randn(shape[0] + extra, *shape[1:], dtype=torch.float64)
+    table, free = Table(start.clone()), start.clone().requires_grad_()
+    found = Smoothness(0.3, p)(table, shape[0], parts)
+    literal = 0.3 * literal_smoothness(free[: shape[0]], p, over_complex=parts == 2)
+    literal.backward()
+    torch.testing.assert_close(found, literal.detach(), rtol=1e-12, atol=1e-12)
+    assert free.grad is not None
+    torch.testing.assert_close(table.gradient(), free.grad, rtol=1e-10, atol=1e-12)
+
+
+def test_smoothness_is_finite_where_neighbours_are_equal_and_nothing_for_one_time() -> None:
+    table = Table(torch.ones(3, 4))
+    for p in (2, 3, 4, 5):
+        assert Smoothness(1.0, p)(table, 3, 2) == 0
+        assert table.gradient().isfinite().all()
+    assert Smoothness(1.0)(Table(torch.ones(1, 4)), 1, 2) == 0
+    with pytest.raises(BadInput, match="2, 3, 4 or 5"):
+        Smoothness(1.0, 6)

@@ -13,12 +13,15 @@ import torch
 from torch import Tensor
 
 from dura.registry import Registry
+from dura.table import Table
 from dura.types import BadInput, Factors
 
 
 class Regularizer(ABC):
     """λ times a sum over the facts of the batch, divided by their number. λ is `weight`."""
 
+    needs_time = False
+    """True where it is defined for dated facts only."""
     needs_diagonal = False
     """True where the paper says "not applicable" to models whose relations are full matrices."""
 
@@ -27,12 +30,16 @@ class Regularizer(ABC):
             raise BadInput(f"regularizer.weight is {weight}, but a weight is zero or more")
         self.weight = weight
 
-    def check(self, name: str, model: str, diagonal: bool) -> None:
+    def check(self, name: str, model: str, diagonal: bool, temporal: bool = False) -> None:
         """Refuse a model that this regularizer does not apply to."""
+        if self.needs_time and not temporal:
+            raise BadInput(
+                f"the regularizer {name!r} is for facts with times, and {model!r} is static: use 'dura', or a temporal model"
+            )
         if self.needs_diagonal and not diagonal:
             raise BadInput(
                 f"the regularizer {name!r} is not applicable to {model!r}, whose relations are full matrices: "
-                "it is defined for diagonal relations only; use 'dura', 'fro' or 'none'"
+                f"it is defined for diagonal relations only; use '{'dura1' if temporal else 'dura'}', 'fro' or 'none'"
             )
 
     def __call__(self, factors: Factors) -> Tensor:
@@ -56,19 +63,23 @@ class NoRegularizer(Regularizer):
 
 
 class Frobenius(Regularizer):
-    """FRO: ‖h‖² + ‖r‖² + ‖t‖² a fact."""
+    """FRO: ‖h‖² + ‖r‖² + ‖t‖² a fact; where a relation is a sum of parts, so much for each part."""
 
     def __init__(self, weight: float = 1e-3) -> None:
         super().__init__(weight)
 
     def total(self, factors: Factors) -> Tensor:
         """Weighted by occurrence, as every row counts once a fact."""
-        relation = squares(factors.relation.flatten(1), factors.relation_counts)
-        return squares(factors.head, factors.counts) + relation + squares(factors.tail)
+        entities = squares(factors.head, factors.counts) + squares(factors.tail)
+        parts = [squares(part.flatten(1), factors.relation_counts) for part in factors.relation]
+        return torch.stack(parts).sum() + len(parts) * entities
 
 
 class N3(Regularizer):
-    """Σ|h|³ + Σ|r|³ + Σ|t|³ a fact, moduli over complex numbers; diagonal relations only."""
+    """Σ|h|³ + Σ|r|³ + Σ|t|³ a fact, moduli over complex numbers; diagonal relations only.
+
+    Where a relation is a sum of parts, so much for each part: TNTComplEx has 2|h|³ + |r∘τ|³ + |r′|³ + 2|t|³, as published.
+    """
 
     needs_diagonal = True
 
@@ -77,9 +88,9 @@ class N3(Regularizer):
 
     def total(self, factors: Factors) -> Tensor:
         """The nuclear 3-norm's variational form."""
-        head = cubes(factors.head, factors.complex, factors.counts)
-        relation = cubes(factors.relation, factors.complex, factors.relation_counts)
-        return head + relation + cubes(factors.tail, factors.complex)
+        entities = cubes(factors.head, factors.complex, factors.counts) + cubes(factors.tail, factors.complex)
+        parts = [cubes(part, factors.complex, factors.relation_counts) for part in factors.relation]
+        return torch.stack(parts).sum() + len(parts) * entities
 
 
 class DURA(Regularizer):
@@ -87,9 +98,7 @@ class DURA(Regularizer):
 
     def __init__(self, weight: float = 0.02, lambda1: float = 0.5, lambda2: float = 1.5) -> None:
         super().__init__(weight)
-        if not (lambda1 >= 0 and lambda2 >= 0):
-            raise BadInput(f"regularizer.lambda1 and lambda2 are {lambda1} and {lambda2}, but weights are zero or more")
-        self.lambda1, self.lambda2 = lambda1, lambda2
+        self.lambda1, self.lambda2 = check_weights(lambda1=lambda1, lambda2=lambda2)
 
     def total(self, factors: Factors) -> Tensor:
         """Entities and products, each with its own weight."""
@@ -119,6 +128,61 @@ class DURAII(Regularizer):
         return tail_squares(factors, 0.0, 1.0) + squares(factors.head, factors.counts)
 
 
+class DURA1(Regularizer):
+    """DURA of dated facts: λ₃(‖h‖² + ‖t‖²) + λ₄(‖h̄ρ‖² + ‖tρᵀ‖²) a fact, ρ the relation at the fact's time."""
+
+    needs_time = True
+
+    def __init__(self, weight: float = 0.01, lambda3: float = 1e-3, lambda4: float = 100.0) -> None:
+        super().__init__(weight)
+        self.lambda3, self.lambda4 = check_weights(lambda3=lambda3, lambda4=lambda4)
+
+    def total(self, factors: Factors) -> Tensor:
+        """The form of DURA with the relation at its time."""
+        head, query = squares(factors.head, factors.counts), squares(factors.query, factors.counts)
+        return self.lambda3 * head + self.lambda4 * query + tail_squares(factors, self.lambda3, self.lambda4)
+
+
+class DURA2(Regularizer):
+    """λ₁(‖h̄r‖² + ‖tτ‖²) + λ₂(‖h̄τ‖² + ‖tr‖²) a fact; diagonal relations only."""
+
+    needs_time = needs_diagonal = True
+
+    def __init__(self, weight: float = 0.1, lambda1: float = 0.1, lambda2: float = 0.03) -> None:
+        super().__init__(weight)
+        self.lambda1, self.lambda2 = check_weights(lambda1=lambda1, lambda2=lambda2)
+
+    def total(self, factors: Factors) -> Tensor:
+        """Relation and time each on its own."""
+        assert factors.read_apart is not None
+        head_relation, tail_relation = factors.read_apart("relation")
+        head_time, tail_time = factors.read_apart("time")
+        first = squares(head_relation, factors.counts) + tail_time
+        second = squares(head_time, factors.counts) + tail_relation
+        return self.lambda1 * first + self.lambda2 * second
+
+
+class DURA12(Regularizer):
+    """All four terms, DURA1 and DURA2 together; diagonal relations only."""
+
+    needs_time = needs_diagonal = True
+
+    def __init__(
+        self,
+        weight: float = 0.01,
+        lambda1: float = 0.1,
+        lambda2: float = 0.03,
+        lambda3: float = 1e-3,
+        lambda4: float = 1.0,
+    ) -> None:
+        super().__init__(weight)
+        self.one, self.two = DURA1(1.0, lambda3, lambda4), DURA2(1.0, lambda1, lambda2)
+
+    def total(self, factors: Factors) -> Tensor:
+        """The sum of both forms."""
+        return self.one.total(factors) + self.two.total(factors)
+
+
 class RegP1(Regularizer):
     """The appendix's p = 1 form: ‖hR̄ − t‖₁ + ‖tRᵀ − h‖₁ a fact, moduli over complex numbers."""
 
@@ -135,6 +199,14 @@ def tail_squares(factors: Factors, plain: float, turned: float) -> Tensor:
     """Σ plain·‖t‖² + turned·‖t·Rᵀ‖² over the facts."""
     short = factors.read_tail_squares(plain, turned)
     return plain * squares(factors.tail) + turned * squares(factors.reverse) if short is None else short
+
+
+def check_weights(**weights: float) -> tuple[float, ...]:
+    """The weights where none is negative, else an error."""
+    for name, value in weights.items():
+        if not value >= 0:
+            raise BadInput(f"regularizer.{name} is {value}, but a weight is zero or more")
+    return tuple(weights.values())
 
 
 def squares(x: Tensor, counts: Tensor | None = None) -> Tensor:
@@ -175,6 +247,45 @@ def cubes(x: Tensor, over_complex: bool, counts: Tensor | None = None) -> Tensor
     return rows.sum() if counts is None else rows @ counts
 
 
+CHUNK = 2**18
+"""Numbers of the table of times that are worked on at once: they stay in the cache."""
+
+
+class Smoothness:
+    """Λ_p: neighbouring times should have rows alike, 1/(|T| − 1) Σ_l Σ_d |τ_{l+1} − τ_l|^p over the whole table of times.
+
+    Moduli over complex numbers where a number has two `parts`. A row for "no time" at the end of the table is not a neighbour of
+    anything: `rows` says how many rows are times.
+    """
+
+    def __init__(self, weight: float = 0.0, p: int = 3) -> None:
+        if not weight >= 0:
+            raise BadInput(f"smoothness.weight is {weight}, but a weight is zero or more")
+        if p not in (2, 3, 4, 5):
+            raise BadInput(f"smoothness.p is {p}, but it is 2, 3, 4 or 5")
+        self.weight, self.p = weight, p
+
+    def __call__(self, times: Table, rows: int, parts: int) -> Tensor:
+        """The penalty, weight included; its gradient is added to the table's."""
+        if rows < 2 or not self.weight:
+            return times.new_zeros(())
+        table, by_row, total = times.detach(), times.gradient(), times.new_zeros(())
+        factor, chunk = self.weight / (rows - 1), max(1, CHUNK // times[0].numel())
+        for a in range(0, rows - 1, chunk):
+            b = min(a + chunk, rows - 1)
+            step = table[a + 1 : b + 1] - table[a:b]
+            slope = step
+            if self.p > 2:
+                # |.|², whose power p/2 − 1 is finite at zero
+                moduli = step.unflatten(-1, (-1, parts)).square().sum(-1) ** (self.p / 2 - 1)
+                slope = (moduli[..., None] * step.unflatten(-1, (-1, parts))).flatten(-2)
+            total += step.flatten() @ slope.flatten()
+            by_row[a + 1 : b + 1].add_(slope, alpha=self.p * factor)
+            by_row[a:b].sub_(slope, alpha=self.p * factor)
+        times.mark(torch.arange(rows, device=times.device))
+        return factor * total
+
+
 REGULARIZERS: Registry[Regularizer] = Registry(
     "regularizer",
     "dura.regularizers",
@@ -185,6 +296,9 @@ REGULARIZERS: Registry[Regularizer] = Registry(
         "dura": DURA,
         "dura-i": DURAI,
         "dura-ii": DURAII,
+        "dura1": DURA1,
+        "dura2": DURA2,
+        "dura12": DURA12,
         "reg-p1": RegP1,
     },
 )

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from dura.models import MODELS, Model
 from dura.types import Sizes
-from oracles import literal_products, literal_score
+from oracles import literal_products, literal_relation, literal_score
 
-SIZES = Sizes(entities=7, relations=3)
+SIZES = Sizes(entities=7, relations=3, times=4)
 RANK = 4
 
 
@@ -38,6 +38,15 @@ def all_facts() -> tuple[Tensor, Tensor, Tensor]:
     return h, r, t
 
 
+def times(model: Model, n: int) -> Tensor | None:
+    """A time for each of n items where the model wants them."""
+    return (torch.arange(n) * 5 + 1) % SIZES.times if model.temporal else None
+
+
+def all_tables(model: Model) -> dict[str, Tensor]:
+    return {key: table.detach() for key, table in model.named_parameters()}
+
+
 def tables(model: Model) -> tuple[Tensor, Tensor, Tensor]:
     parameters = dict(model.named_parameters())
     return parameters["entity"], parameters["relations"], model.tail_table
@@ -46,11 +55,16 @@ def tables(model: Model) -> tuple[Tensor, Tensor, Tensor]:
 def test_one_fact_equals_its_place_among_all_tails_equals_the_literal_formula(name: str) -> None:
     model = build(name)
     h, r, t = all_facts()
-    heads, relations, tails = tables(model)
-    one = model.score(h, r, t)
-    among_all = model.compare(model.query(h, r), model.tails())[torch.arange(len(t)), t]
+    heads, _, tails = tables(model)
+    at = times(model, len(h))
+    one = model.score(h, r, t, at)
+    among_all = model.compare(model.query(h, r, at), model.tails())[torch.arange(len(t)), t]
+    when = [0] * len(h) if at is None else at.tolist()
     literal = torch.stack(
-        [literal_score(name, heads[i], relations[j], tails[k]) for i, j, k in zip(h, r, t, strict=True)]
+        [
+            literal_score(name, heads[i], literal_relation(name, all_tables(model), j, when[n]), tails[k])
+            for n, (i, j, k) in enumerate(zip(h.tolist(), r.tolist(), t.tolist(), strict=True))
+        ]
     )
     torch.testing.assert_close(one, literal, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(among_all, literal, rtol=1e-12, atol=1e-12)
@@ -60,20 +74,20 @@ def test_query_and_reverse_agree(name: str) -> None:
     """<query(h, r), t> = <h, reverse(t, r)>: both directions of one relation are adjoint."""
     model = build(name)
     h, r, t = all_facts()
-    forward = (model.query(h, r) * model.tails(t)).sum(1)
-    backward = (model.heads(h) * model.reverse(t, r)).sum(1)
+    at = times(model, len(h))
+    forward = (model.query(h, r, at) * model.tails(t)).sum(1)
+    backward = (model.heads(h) * model.reverse(t, r, at)).sum(1)
     torch.testing.assert_close(forward, backward, rtol=1e-12, atol=1e-12)
 
 
 def test_query_and_reverse_are_the_papers_products(name: str) -> None:
     model = build(name)
-    heads, relations, tails = tables(model)
-    for i, j, k in [(0, 0, 1), (3, 5, 3), (6, 2, 0)]:
-        query, reverse = literal_products(name, heads[i], relations[j], tails[k])
-        for ours, theirs in (
-            (model.query(torch.tensor([i]), torch.tensor([j]))[0], query),
-            (model.reverse(torch.tensor([k]), torch.tensor([j]))[0], reverse),
-        ):
+    heads, _, tails = tables(model)
+    for i, j, k, time in [(0, 0, 1, 0), (3, 5, 3, 3), (6, 2, 0, 2)]:
+        query, reverse = literal_products(name, heads[i], literal_relation(name, all_tables(model), j, time), tails[k])
+        h, r, t, at = (torch.tensor([one]) for one in (i, j, k, time))
+        when = at if model.temporal else None
+        for ours, theirs in ((model.query(h, r, when)[0], query), (model.reverse(t, r, when)[0], reverse)):
             as_reals = torch.view_as_real(theirs).flatten() if theirs.is_complex() else theirs
             torch.testing.assert_close(ours, as_reals, rtol=1e-12, atol=1e-12)
 
@@ -83,13 +97,14 @@ def test_gradients_of_scores_equal_those_of_the_literal_formula(name: str) -> No
     model = build(name)
     h, r, t = torch.tensor([0, 2, 2, 6]), torch.tensor([1, 4, 4, 1]), torch.tensor([2, 2, 0, 0])
     weight = torch.tensor([1.0, -2.0, 0.5, 3.0], dtype=torch.float64)
-    (model.score(h, r, t) @ weight).backward()
+    at = torch.tensor([3, 1, 1, 3]) if model.temporal else None
+    (model.score(h, r, t, at) @ weight).backward()
     ours = {key: table.grad for key, table in model.named_parameters()}
     free = {key: table.detach().clone().requires_grad_() for key, table in model.named_parameters()}
     tail_table = free["entity"] if "answer" not in free else free["answer"]
     literal = [
-        literal_score(name, free["entity"][i], free["relations"][j], tail_table[k])
-        for i, j, k in zip(h, r, t, strict=True)
+        literal_score(name, free["entity"][i], literal_relation(name, free, j, time), tail_table[k])
+        for i, j, k, time in zip(h.tolist(), r.tolist(), t.tolist(), (3, 1, 1, 3), strict=True)
     ]
     (torch.stack(literal) @ weight).backward()
     for key, table in free.items():
@@ -100,16 +115,25 @@ def test_factors_hold_what_they_say(name: str) -> None:
     model = build(name)
     head, relation = torch.tensor([1, 4, 0]), torch.tensor([2, 0, 2])
     question, answers = torch.tensor([0, 0, 1, 2, 2, 2]), torch.tensor([3, 5, 1, 0, 6, 2])
-    f = model.factors(head, relation, question, answers)
+    at = times(model, 3)
+    f = model.factors(head, relation, question, answers, at)
     assert f.facts == 6
     assert f.counts.tolist() == [2, 1, 3]
-    torch.testing.assert_close(f.query, model.query(head, relation))
+    torch.testing.assert_close(f.query, model.query(head, relation, at))
     torch.testing.assert_close(f.head, model.heads(head))
     torch.testing.assert_close(f.tail, model.tails(answers))
-    torch.testing.assert_close(f.reverse, model.reverse(answers, relation[question]))
-    _, relations, _ = tables(model)
-    torch.testing.assert_close(f.relation, relations[[0, 2]])
-    assert f.relation_counts.tolist() == [1, 5]
+    each = None if at is None else at[question]
+    torch.testing.assert_close(f.reverse, model.reverse(answers, relation[question], each))
+    if model.temporal:  # one row a pair of relation and time: (0, 2), (2, 1), (2, 3)
+        rows = [literal_relation(name, all_tables(model), r, t) for r, t in ((0, 2), (2, 1), (2, 3))]
+        torch.testing.assert_close(sum(f.relation), torch.stack(rows))
+        assert len(f.relation) == (2 if name == "tntcomplex" else 1)
+        assert f.relation_counts.tolist() == [1, 2, 3]
+    else:
+        torch.testing.assert_close(f.relation, (tables(model)[1][[0, 2]],))
+        assert f.relation_counts.tolist() == [1, 5]
+    short = f.read_tail_squares(0.3, 2.0)
+    assert short is None or torch.isclose(short, 0.3 * f.tail.square().sum() + 2 * f.reverse.square().sum())
 
 
 def test_factors_are_freed_at_once(name: str) -> None:
@@ -117,8 +141,9 @@ def test_factors_are_freed_at_once(name: str) -> None:
     ids = torch.tensor([0, 1])
     gc.disable()
     try:
-        f = build(name).factors(ids, ids, ids, ids)
-        rows = [weakref.ref(tensor) for tensor in (f.query, f.tail, f.reverse, f.relation)]
+        model = build(name)
+        f = model.factors(ids, ids, ids, ids, ids if model.temporal else None)
+        rows = [weakref.ref(tensor) for tensor in (f.query, f.tail, f.reverse, f.relation[0])]
         del f
         assert all(row() is None for row in rows)
     finally:
@@ -128,7 +153,7 @@ def test_factors_are_freed_at_once(name: str) -> None:
 def test_tables_have_the_sizes_of_the_graph(name: str) -> None:
     model = build(name)
     entity, relations, tail_table = tables(model)
-    width = 2 * RANK if name == "complex" else RANK
+    width = 2 * RANK if name.endswith("complex") else RANK
     assert entity.shape == tail_table.shape == (7, width)
     assert relations.shape[0] == 2 * SIZES.relations
     assert (tail_table is entity) == (name != "cp")

@@ -7,10 +7,33 @@ point of the group `dura.models` in your own package; laws, command line, preset
 
 from dura.models.model import Model, SemanticMatching
 from dura.models.static import CP, RESCAL, ComplEx, DistMult
+from dura.models.temporal import TRESCAL, TComplEx, Temporal, TNTComplEx
 from dura.registry import Registry
 
 MODELS: Registry[Model] = Registry(
-    "model", "dura.models", {"cp": CP, "distmult": DistMult, "complex": ComplEx, "rescal": RESCAL}
+    "model",
+    "dura.models",
+    {
+        "cp": CP,
+        "distmult": DistMult,
+        "complex": ComplEx,
+        "rescal": RESCAL,
+        "tcomplex": TComplEx,
+        "tntcomplex": TNTComplEx,
+        "trescal": TRESCAL,
+    },
 )
 
-__all__ = ["CP", "MODELS", "RESCAL", "ComplEx", "DistMult", "Model", "SemanticMatching"]
+__all__ = [
+    "CP",
+    "MODELS",
+    "RESCAL",
+    "TRESCAL",
+    "ComplEx",
+    "DistMult",
+    "Model",
+    "SemanticMatching",
+    "TComplEx",
+    "TNTComplEx",
+    "Temporal",
+]

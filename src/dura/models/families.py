@@ -7,6 +7,7 @@ query), `adjoint` is x·Rᵀ (the reverse query); both are adjoint in the real i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,21 +20,86 @@ Weights = tuple[float, float]
 """Of the plain rows and of the turned ones."""
 
 
+class Relations(ABC):
+    """Which relation each item of a batch has."""
+
+    @abstractmethod
+    def tables(self) -> tuple[tuple[Table, Tensor], ...]:
+        """The tables whose rows an item's relation is the product of, element by element, with the row of each item [n]."""
+
+    @abstractmethod
+    def at(self, items: Tensor) -> Relations:
+        """The relations of these items of the batch."""
+
+    @abstractmethod
+    def read(self) -> Tensor:
+        """The relation of each item [n, ...]."""
+
+    @abstractmethod
+    def distinct(self, items: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+        """Each relation that these items have, once [k, ...], and how many of them have it [k].
+
+        Where a relation is a sum of parts, of which a regularizer wants to see each: one tensor a part.
+        """
+
+
 @dataclass(frozen=True)
-class Relations:
-    """Rows [k, ...] of relations, a whole table or some that were computed, and for each item of a batch its row, `index` [n]."""
+class Rows(Relations):
+    """Rows [k, ...], a whole table or some that were computed (maybe as a sum of `parts`), and each item's row, `index` [n]."""
 
     rows: Tensor
     index: Tensor
+    parts: tuple[Tensor, ...] = ()
 
-    def at(self, items: Tensor) -> Relations:
-        """The relations of these items of the batch."""
-        return Relations(self.rows, self.index[items])
+    def tables(self) -> tuple[tuple[Table, Tensor], ...]:
+        """The rows, where they are a table."""
+        assert isinstance(self.rows, Table)
+        return ((self.rows, self.index),)
 
-    def read(self, index: Tensor | None = None) -> Tensor:
-        """A copy of the rows at `index`, or of each item's."""
-        index = self.index if index is None else index
-        return self.rows.read(index) if isinstance(self.rows, Table) else self.rows.index_select(0, index)
+    def at(self, items: Tensor) -> Rows:
+        """The same rows, fewer items."""
+        return Rows(self.rows, self.index[items], self.parts)
+
+    def read(self) -> Tensor:
+        """A copy of each item's row."""
+        return self._pick(self.rows, self.index)
+
+    def distinct(self, items: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+        """See the class above."""
+        index, counts = torch.unique(self.index[items], return_counts=True)
+        return tuple(self._pick(part, index) for part in self.parts or (self.rows,)), counts
+
+    @staticmethod
+    def _pick(rows: Tensor, index: Tensor) -> Tensor:
+        return rows.read(index) if isinstance(rows, Table) else rows.index_select(0, index)
+
+
+@dataclass(frozen=True)
+class Products(Relations):
+    """Products of rows of several tables, which are made one at a time where they are needed."""
+
+    of: tuple[tuple[Table, Tensor], ...]
+
+    def tables(self) -> tuple[tuple[Table, Tensor], ...]:
+        """Those it was made of."""
+        return self.of
+
+    def at(self, items: Tensor) -> Products:
+        """The same tables, fewer items."""
+        return Products(tuple((table, index[items]) for table, index in self.of))
+
+    def read(self) -> Tensor:
+        """All of them at once."""
+        first, *others = (table.read(index) for table, index in self.of)
+        for other in others:
+            first = first * other
+        return first
+
+    def distinct(self, items: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+        """See the class above."""
+        ids, counts = torch.unique(torch.stack([index[items] for _, index in self.of]), dim=1, return_counts=True)
+        each = Products(tuple((table, index) for (table, _), index in zip(self.of, ids, strict=True)))
+        return (each.read(),), counts
 
 
 class Family(ABC):
@@ -186,44 +252,77 @@ def sum_of_parts(x: Tensor, parts: int) -> Tensor:
 
 
 def grouped(x: Tensor, relations: Relations, transposed: bool = False) -> Tensor:
-    """`x[i] @ R[index[i]]` for each row i (Rᵀ where `transposed`), as one product a distinct matrix."""
-    product: Tensor = _Grouped.apply(x, relations.rows, relations.index, transposed)  # type: ignore[no-untyped-call]
+    """`x[i] @ R_i` for each row i (R_iᵀ where `transposed`), as one product a distinct matrix."""
+    tables, index = zip(*relations.tables(), strict=True)
+    product: Tensor = _Grouped.apply(x, index, transposed, *tables)  # type: ignore[no-untyped-call]
     return product
 
 
 class _Grouped(torch.autograd.Function):
     """Items sorted by their matrix; each run of items is one product, forward and backward. No matrix is copied.
 
-    The gradient of a table's matrices is added to it in place; that of computed ones flows on.
+    A matrix that is the product of two tables' rows is made in a buffer that stays in the cache, once on either way: pairs may
+    be nearly as many as items. Gradients of the tables are added to them in place.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, matrices: Tensor, index: Tensor, transposed: bool) -> Tensor:
-        order = torch.argsort(index, stable=True)
-        distinct, counts = torch.unique_consecutive(index[order], return_counts=True)
-        ends = counts.cumsum(0).tolist()
-        runs = list(zip(distinct.tolist(), [0, *ends], ends, strict=False))
-        by_matrix, result, plain = x[order], torch.empty_like(x), matrices.detach()
-        for g, a, b in runs:
-            torch.mm(by_matrix[a:b], plain[g].mT if transposed else plain[g], out=result[a:b])
+    def forward(ctx: Any, x: Tensor, index: tuple[Tensor, ...], transposed: bool, *tables: Table) -> Tensor:
+        key = index[0]
+        for table, other in zip(tables[1:], index[1:], strict=True):
+            key = key * len(table) + other
+        order = torch.argsort(key, stable=True)
+        _, counts = torch.unique_consecutive(key[order], return_counts=True)
+        ends = counts.cumsum(0)
+        first = order[ends - counts]
+        rows = [ids[first] for ids in index]
+        bounds = [0, *ends.tolist()]
+        runs = list(zip(zip(*(ids.tolist() for ids in rows), strict=True), bounds, bounds[1:], strict=False))
+        by_matrix, result, matrix = x[order], torch.empty_like(x), _matrices(tables)
+        for ids, a, b in runs:
+            r = matrix(ids)
+            torch.mm(by_matrix[a:b], r.mT if transposed else r, out=result[a:b])
         # A table is not saved but held: its gradient is written in place, and nothing else changes it before backward.
-        ctx.save_for_backward(by_matrix, order, distinct)
-        ctx.matrices, ctx.runs, ctx.transposed = matrices, runs, transposed
+        ctx.save_for_backward(by_matrix, order, *rows)
+        ctx.tables, ctx.runs, ctx.transposed = tables, runs, transposed
         return torch.empty_like(x).index_copy_(0, order, result)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor | None, None, None]:
-        by_matrix, order, distinct = ctx.saved_tensors
-        matrices, gradient = ctx.matrices, gradients[0][order]
-        plain, x_gradient = matrices.detach(), torch.empty_like(by_matrix)
-        flowing = None if isinstance(matrices, Table) else torch.zeros_like(plain)
-        for g, a, b in ctx.runs:
-            torch.mm(gradient[a:b], plain[g] if ctx.transposed else plain[g].mT, out=x_gradient[a:b])
-            left, right = (gradient, by_matrix) if ctx.transposed else (by_matrix, gradient)
-            if flowing is None:
-                matrices.add_matrix(g, left[a:b], right[a:b])
-            else:
-                torch.mm(left[a:b].mT, right[a:b], out=flowing[g])
-        if flowing is None:
-            matrices.mark(distinct)
-        return torch.empty_like(x_gradient).index_copy_(0, order, x_gradient), flowing, None, None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        by_matrix, order, *rows = ctx.saved_tensors
+        tables: tuple[Table, ...] = ctx.tables
+        gradient, x_gradient, matrix = gradients[0][order], torch.empty_like(by_matrix), _matrices(tables)
+        left, right = (gradient, by_matrix) if ctx.transposed else (by_matrix, gradient)
+        add = _add_gradients(tables)
+        for ids, a, b in ctx.runs:
+            r = matrix(ids)
+            torch.mm(gradient[a:b], r if ctx.transposed else r.mT, out=x_gradient[a:b])
+            add(ids, left[a:b], right[a:b])
+        for table, used in zip(tables, rows, strict=True):
+            table.mark(used)
+        return torch.empty_like(x_gradient).index_copy_(0, order, x_gradient), None, None, *(None for _ in tables)
+
+
+def _matrices(tables: tuple[Table, ...]) -> Callable[[tuple[int, ...]], Tensor]:
+    """What gives the matrix of these rows: the one table's own, or the product of two in a buffer that is used again."""
+    if len(tables) == 1:
+        one = tables[0].detach()
+        return lambda ids: one[ids[0]]
+    one, two = (table.detach() for table in tables)
+    room = torch.empty_like(one[0])
+    return lambda ids: torch.mul(one[ids[0]], two[ids[1]], out=room)
+
+
+def _add_gradients(tables: tuple[Table, ...]) -> Callable[[tuple[int, ...], Tensor, Tensor], None]:
+    """What adds leftᵀ·right to the gradient of the matrix of these rows."""
+    if len(tables) == 1:
+        return lambda ids, left, right: tables[0].add_matrix(ids[0], left, right)
+    one, two = (table.detach() for table in tables)
+    by_one, by_two = (table.gradient() for table in tables)
+    room = torch.empty_like(one[0])
+
+    def add(ids: tuple[int, ...], left: Tensor, right: Tensor) -> None:
+        torch.mm(left.mT, right, out=room)
+        by_one[ids[0]].addcmul_(room, two[ids[1]])
+        by_two[ids[1]].addcmul_(room, one[ids[0]])
+
+    return add

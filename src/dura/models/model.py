@@ -8,7 +8,7 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
-from dura.models.families import Family, Relations
+from dura.models.families import Family, Relations, Rows
 from dura.table import Table
 from dura.types import BadInput, Factors, Sizes
 
@@ -23,6 +23,8 @@ class Model(nn.Module, ABC):
 
     sizes: Sizes
     rank: int
+    temporal: bool = False
+    """True where facts have times, and every question with them."""
 
     @property
     @abstractmethod
@@ -38,15 +40,17 @@ class Model(nn.Module, ABC):
         """The rows of these entities as tails, all where none are named."""
 
     @abstractmethod
-    def query(self, head: Tensor, relation: Tensor) -> Tensor:
-        """Asks (head, relation, ?): [b, w]."""
+    def query(self, head: Tensor, relation: Tensor, time: Tensor | None = None) -> Tensor:
+        """Asks (head, relation, ?), at these times: [b, w]."""
 
     @abstractmethod
-    def reverse(self, tail: Tensor, relation: Tensor) -> Tensor:
+    def reverse(self, tail: Tensor, relation: Tensor, time: Tensor | None = None) -> Tensor:
         """Asks (?, relation, tail) of the same parameters, without the reciprocal relation: [b, w]."""
 
     @abstractmethod
-    def factors(self, head: Tensor, relation: Tensor, question: Tensor, answers: Tensor) -> Factors:
+    def factors(
+        self, head: Tensor, relation: Tensor, question: Tensor, answers: Tensor, time: Tensor | None = None
+    ) -> Factors:
         """The query and all that a regularizer may look at, for questions (head, relation) and the facts
         (question[i], answers[i])."""
 
@@ -55,12 +59,12 @@ class Model(nn.Module, ABC):
         return torch.mm(query, targets.mT, out=out)
 
     @abstractmethod
-    def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
+    def score(self, head: Tensor, relation: Tensor, tail: Tensor, time: Tensor | None = None) -> Tensor:
         """The score of each fact [b]: what `compare` gives for its query and its tail."""
 
 
 class SemanticMatching(Model):
-    """Scores are inner products. Families say how R acts; `relation` says what R is (times will differ only there).
+    """Scores are inner products. Families say how R acts; `relation` says what R is: static and temporal models differ only there.
 
     A concrete model sets `family` and `shared` (one table for heads and tails) and how its tables start.
     """
@@ -75,12 +79,16 @@ class SemanticMatching(Model):
         if not init_scale >= 0:
             raise BadInput(f"model.init_scale is {init_scale}, but a scale is zero or more")
         self.sizes, self.rank = sizes, rank
-        width = self.family.width(rank)
-        self.entity = Table(torch.empty(sizes.entities, width))
-        if not self.shared:
-            self.answer = Table(torch.empty(sizes.entities, width))
-        self.relations = Table(torch.empty(2 * sizes.relations, *self.family.shape(rank)))
+        self.add_tables()
         self.reset(init_scale)
+
+    def add_tables(self) -> None:
+        """Make the tables, not yet filled."""
+        width = self.family.width(self.rank)
+        self.entity = Table(torch.empty(self.sizes.entities, width))
+        if not self.shared:
+            self.answer = Table(torch.empty(self.sizes.entities, width))
+        self.relations = Table(torch.empty(2 * self.sizes.relations, *self.family.shape(self.rank)))
 
     def reset(self, scale: float) -> None:
         """Draw every table from N(0, 1) · scale, or where that is 0 by Xavier's rule, one row a line."""
@@ -103,30 +111,32 @@ class SemanticMatching(Model):
         """The rows of these entities as tails."""
         return self.tail_table if entities is None else self.tail_table.read(entities)
 
-    def relation(self, relation: Tensor) -> Relations:
+    def relation(self, relation: Tensor, time: Tensor | None = None) -> Relations:  # noqa: ARG002
         """Which row of the relations' table each item uses."""
-        return Relations(self.relations, relation)
+        return Rows(self.relations, relation)
 
-    def query(self, head: Tensor, relation: Tensor) -> Tensor:
+    def query(self, head: Tensor, relation: Tensor, time: Tensor | None = None) -> Tensor:
         """h·R̄."""
-        return self.family.apply(self.heads(head), self.relation(relation))
+        return self.family.apply(self.heads(head), self.relation(relation, time))
 
-    def reverse(self, tail: Tensor, relation: Tensor) -> Tensor:
+    def reverse(self, tail: Tensor, relation: Tensor, time: Tensor | None = None) -> Tensor:
         """t·Rᵀ."""
-        return self.family.adjoint(self.tails(tail), self.relation(relation))
+        return self.family.adjoint(self.tails(tail), self.relation(relation, time))
 
-    def score(self, head: Tensor, relation: Tensor, tail: Tensor) -> Tensor:
+    def score(self, head: Tensor, relation: Tensor, tail: Tensor, time: Tensor | None = None) -> Tensor:
         """<query, tail>, one inner product a fact."""
-        return (self.query(head, relation) * self.tails(tail)).sum(1)
+        return (self.query(head, relation, time) * self.tails(tail)).sum(1)
 
-    def factors(self, head: Tensor, relation: Tensor, question: Tensor, answers: Tensor) -> Factors:
+    def factors(
+        self, head: Tensor, relation: Tensor, question: Tensor, answers: Tensor, time: Tensor | None = None
+    ) -> Factors:
         """The factors of a batch; rows that the regularizer never reads are never computed."""
-        relations, h = self.relation(relation), self.heads(head)
+        relations, h = self.relation(relation, time), self.heads(head)
         counts = torch.bincount(question, minlength=len(head)).to(h.dtype)
 
-        def relation_and_counts() -> tuple[Tensor, Tensor]:
-            distinct, facts = torch.unique(relations.index[question], return_counts=True)
-            return relations.read(distinct), facts.to(h.dtype)
+        def relation_and_counts() -> tuple[tuple[Tensor, ...], Tensor]:
+            distinct, facts = relations.distinct(question)
+            return distinct, facts.to(h.dtype)
 
         @cache  # not through the Factors: a cycle of references would keep every batch until the next garbage collection
         def tail() -> Tensor:
