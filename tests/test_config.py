@@ -145,7 +145,7 @@ TRAINING_HAS = (
     "training has epochs, anneal, batch, batching, validate_every, patience, checkpoint_every, "
     "seed, device, precision, threads"
 )
-TABLES = "graph, model, regularizer, objective, optimizer, training"
+TABLES = "graph, model, regularizer, objective, optimizer, smoothness, training"
 SCALAR = "true or false, a whole number, a number"
 REFUSALS = {
     "[trainig]": f"'trainig' is not a part of the settings; they have version, {TABLES}, expected;"
@@ -167,7 +167,8 @@ REFUSALS = {
     "[graph]\nvalid_share = 1": "graph.valid_share must be at least 0 and below 1, not 1.0",
     "[graph]\nvalid_share = 0.5\ntest_share = 0.5": "graph.valid_share and graph.test_share must leave facts"
     " to train on: 0.5 + 0.5 is not below 1",
-    "[graph]\ncolumns = ['a']": "graph.columns must name three columns (head, relation, tail) or none, not 1",
+    "[graph]\ncolumns = ['a']": "graph.columns must name three columns (head, relation, tail), with times one "
+    "more or two (begin, end), or none, not 1",
     "[graph]\ncolumns = [0, 'a', 0]": "graph.columns names a column twice: 0, a, 0",
     "[graph]\ncolumns = 'a'": "graph.columns must be a list (text or a whole number), not the text 'a'",
     "[graph]\nseparator = '::'": "graph.separator must be one character or empty, not '::'",

@@ -34,7 +34,7 @@ Share = float | Literal["auto"]
 N = TypeVar("N", int, float)
 
 _COMPONENTS = ("model", "regularizer", "objective", "optimizer")
-_TABLES = ("graph", *_COMPONENTS, "training")
+_TABLES = ("graph", *_COMPONENTS, "smoothness", "training")
 
 
 def _least(default: N, least: float, below: float | None = None) -> N:
@@ -49,7 +49,7 @@ class GraphSettings:
     source: str = ""
     """A name of the catalog, a folder or a file."""
     columns: tuple[str | int, ...] = ()
-    """Head, relation, tail as positions or header names; () = the first three."""
+    """Head, relation, tail, and time or begin and end where facts have them, as positions or header names; () = the first ones."""
     header: Header = "auto"
     separator: str = ""
     """One character; "" = by the file's ending."""
@@ -61,8 +61,8 @@ class GraphSettings:
 
     def __post_init__(self) -> None:
         _check_fields(self, "graph")
-        if len(self.columns) not in (0, 3):
-            columns = "three columns (head, relation, tail) or none"
+        if len(self.columns) not in (0, 3, 4, 5):
+            columns = "three columns (head, relation, tail), with times one more or two (begin, end), or none"
             raise BadInput(f"graph.columns must name {columns}, not {len(self.columns)}")
         if len(set(self.columns)) < len(self.columns):
             raise BadInput(f"graph.columns names a column twice: {', '.join(map(str, self.columns))}")
@@ -74,6 +74,19 @@ class GraphSettings:
                 "graph.valid_share and graph.test_share must leave facts to train on: "
                 f"{shares[0]:g} + {shares[1]:g} is not below 1"
             )
+
+
+@dataclass(frozen=True)
+class SmoothnessSettings:
+    """How alike neighbouring times should be; temporal models only."""
+
+    weight: float = _least(0.0, 0)
+    """Of Λ_p, 0 = not at all."""
+    p: Literal["auto", 2, 3, 4, 5] = "auto"
+    """The norm; "auto" is 3, and 2 where times are matrices."""
+
+    def __post_init__(self) -> None:
+        _check_fields(self, "smoothness")
 
 
 @dataclass(frozen=True)
@@ -109,6 +122,10 @@ class TrainingSettings:
         return self.batch
 
 
+Section = GraphSettings | SmoothnessSettings | TrainingSettings
+"""A table whose keys are known here."""
+
+
 @dataclass(frozen=True)
 class Component:
     """A row of a registry by its name, with the options of its constructor.
@@ -142,6 +159,7 @@ class Experiment:
     regularizer: Component = field(default_factory=lambda: Component("dura", {"weight": 0.02}))
     objective: Component = field(default_factory=lambda: Component("cross-entropy"))
     optimizer: Component = field(default_factory=lambda: Component("adagrad", {"lr": 0.1}))
+    smoothness: SmoothnessSettings = field(default_factory=SmoothnessSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
     expected: Mapping[str, Any] = field(default_factory=dict)
     """Figures that a preset should reach and where they come from; nothing is computed from it."""
@@ -152,6 +170,12 @@ class Experiment:
             check_value(component.name, str, f"{table}.name")
             for key, value in component.options.items():
                 check_value(value, Scalar | tuple[Scalar, ...], f"{table}.{key}")
+
+    @classmethod
+    def of_dated_facts(cls) -> Experiment:
+        """The defaults where facts have times."""
+        smooth = SmoothnessSettings(weight=0.01)
+        return cls(model=Component("tcomplex", {"rank": 200}), regularizer=Component("dura1"), smoothness=smooth)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "settings") -> Experiment:
@@ -211,7 +235,7 @@ class Experiment:
                 return self.with_component(table, check_value(value, str, path))
             options = {**section.options, key: _parse(value) if isinstance(value, str) else value}
             return self._with(table, Component(section.name, options))
-        if isinstance(section, GraphSettings | TrainingSettings) and key in vars(section):
+        if isinstance(section, Section) and key in vars(section):
             wanted = typing.get_type_hints(type(section))[key]
             changed: dict[str, Any] = {key: _parse_as(value, wanted) if isinstance(value, str) else value}
             return self._with(table, replace(section, **changed))
@@ -273,7 +297,7 @@ def _check_version(version: object) -> None:
         raise BadInput(f"version must be at least 1, not {number}")
 
 
-def _check_fields(settings: GraphSettings | TrainingSettings, table: str) -> None:
+def _check_fields(settings: Section, table: str) -> None:
     """Types by the annotations, ranges by the fields' metadata; ints become floats where wanted."""
     hints = typing.get_type_hints(type(settings))
     for f in fields(settings):
@@ -298,7 +322,7 @@ def _read_table(given: object, table: str, default: object) -> object:
         # A table replaces the default's options even where it leaves the name out: what is written is all.
         name = given.get("name", default.name)
         return Component(name, {key: value for key, value in given.items() if key != "name"})
-    if isinstance(default, GraphSettings | TrainingSettings):
+    if isinstance(default, Section):
         known = vars(default)
         for key in given:
             if key not in known:

@@ -29,7 +29,7 @@ class Tables:
         draw = torch.Generator().manual_seed(seed)
         return cls(torch.randn(entities, width, generator=draw), torch.randn(2 * relations, width, generator=draw))
 
-    def query(self, head: Tensor, relation: Tensor) -> Tensor:
+    def query(self, head: Tensor, relation: Tensor, time: Tensor | None = None) -> Tensor:
         return self.entities[head] * self.relations[relation]
 
     def tails(self) -> Tensor:
@@ -126,15 +126,20 @@ def test_ranks_depend_neither_on_block_nor_threads_nor_order_nor_company(block: 
 @pytest.mark.parametrize("name", list(MODELS))
 def test_every_model_can_be_ranked(name: str) -> None:
     torch.manual_seed(0)
-    model = MODELS.build(name, {"rank": 6}, Sizes(entities=40, relations=4))
+    temporal = MODELS.get(name).temporal
+    model = MODELS.build(name, {"rank": 6}, Sizes(entities=40, relations=4, times=3 if temporal else 0))
     facts = random_facts(60, 40, 4)
+    if temporal:
+        facts = np.column_stack([facts, np.arange(60, dtype=np.int32) % 3])
     known = Questions.of(facts, relations=4)
     ranks = rank(model, facts, known, 4, block=13)
     everything = torch.arange(40)
-    for i, (h, r, t) in enumerate(facts.tolist()):
+    for i, (h, r, t, *time) in enumerate(facts.tolist()):
         for place, asked, relation, truth in ((i, h, r, t), (i + 60, t, r + 4, h)):
-            scores = model.score(torch.full((40,), asked), torch.full((40,), relation), everything).detach()
-            answers = known.known(np.array([asked]), np.array([relation])).answers
+            question = [asked, relation, *time]
+            head, *others = (torch.full((40,), part) for part in question)
+            scores = model.score(head, others[0], everything, *others[1:]).detach()
+            answers = known.known(*(np.array([part]) for part in question)).answers
             rivals = np.setdiff1d(np.arange(40), answers)
             assert ranks.candidates[place] == len(rivals) + 1
             assert ranks.greater[place] == int((scores[rivals] > scores[truth]).sum())

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from dura.models import MODELS
+from dura.data.questions import Questions
+from dura.models import MODELS, Temporal
 from dura.objectives import OBJECTIVES
-from dura.regularizers import REGULARIZERS
+from dura.regularizers import REGULARIZERS, Smoothness
 from dura.training.checkpoint import Checkpoints
 from dura.training.optimizers import optimizer
 from dura.training.trainer import Interrupted, Plan, Progress, Trainer
 from dura.types import BadInput, DuraError
-from graphs import random_graph
-from oracles import literal_cross_entropy, literal_penalty, literal_score
+from graphs import dated_graph, random_graph
+from oracles import literal_cross_entropy, literal_penalty, literal_relation, literal_score, literal_smoothness
 
 GRAPH = random_graph()
+DATED = dated_graph(entities=12, facts=90, untimed=True)
 
 
 class Watcher:
@@ -54,12 +58,19 @@ def trainer(
     stopped: Callable[[], bool] = lambda: False,
     double: bool = False,
     weight: float = 0.1,
+    smooth: Smoothness | None = None,
+    redraw: Callable[[int], Questions] | None = None,
 ) -> tuple[Trainer, Watcher]:
     torch.manual_seed(3)
-    built = MODELS.build(model, {"rank": 4, "init_scale": 0.3}, GRAPH.sizes)
+    graph = DATED if MODELS.get(model).temporal else GRAPH
+    built = MODELS.build(model, {"rank": 4, "init_scale": 0.3}, graph.sizes)
     built = built.double() if double else built
     watcher = Watcher()
-    questions = GRAPH.questions.one_by_one() if one_by_one else GRAPH.questions
+    questions = graph.questions.one_by_one() if one_by_one else graph.questions
+    more: dict[str, Any] = {}
+    if smooth is not None and isinstance(built, Temporal) and graph.times is not None:
+        parts = 2 if built.family.complex else 1
+        more["smooth"] = partial(smooth, built.times, len(graph.times.positions), parts)
     made = Trainer(
         built,
         OBJECTIVES.build(objective, {"w0": w0} | ({"samples": 7} if "sampled" in objective else {})),
@@ -71,6 +82,8 @@ def trainer(
         checkpoints=checkpoints,
         listeners=(watcher,),
         stopped=stopped,
+        redraw=redraw,
+        **more,
     )
     return made, watcher
 
@@ -83,23 +96,33 @@ def tables(t: Trainer) -> dict[str, Tensor]:
 @pytest.mark.parametrize("w0", [0.0, 0.9])
 @pytest.mark.parametrize("one_by_one", [False, True])
 def test_a_step_is_adagrad_on_the_literal_loss(model: str, w0: float, one_by_one: bool) -> None:
-    """All questions in one batch: loss, penalty and the tables after the step, from the formulas of the paper."""
-    t, _ = trainer(Plan(batch=10_000), model=model, w0=w0, one_by_one=one_by_one, double=True)
+    """All questions in one batch: loss, penalty and the tables after the step, from the formulas of the paper.
+
+    Where facts have times with smoothness, from which the row of no time is left out.
+    """
+    p = 2 if model == "trescal" else 3
+    t, _ = trainer(
+        Plan(batch=10_000), model=model, w0=w0, one_by_one=one_by_one, double=True, smooth=Smoothness(0.7, p)
+    )
+    graph = DATED if t.model.temporal else GRAPH
     free = {name: table.requires_grad_() for name, table in tables(t).items()}
     tails = free.get("answer", free["entity"])
-    q = GRAPH.questions
-    facts = [(int(q.head[i]), int(q.relation[i]), int(a)) for i, a in zip(q.question, q.answers, strict=True)]
-    count = torch.bincount(torch.as_tensor(q.answers).long(), minlength=len(GRAPH.entities)).double()
+    q = graph.questions
+    times = np.zeros(len(q), dtype=int) if q.time is None else q.time
+    heads = [free["entity"][h] for h in q.head.tolist()]
+    rho = [literal_relation(model, free, r, time) for r, time in zip(q.relation.tolist(), times.tolist(), strict=True)]
+    facts = list(zip(q.question.tolist(), q.answers.tolist(), strict=True))
+    count = torch.bincount(torch.as_tensor(q.answers).long(), minlength=len(graph.entities)).double()
     weight = w0 * count / count.max() + 1 - w0
-    scores = torch.stack([
-        torch.stack([literal_score(model, free["entity"][h], free["relations"][r], e) for e in tails]) for h, r, _ in facts
-    ])  # fmt: skip
-    loss = literal_cross_entropy(scores, [a for _, _, a in facts], [weight[a].item() for _, _, a in facts])
+    scores = [torch.vmap(partial(literal_score, model, h, r))(tails) for h, r in zip(heads, rho, strict=True)]
+    loss = literal_cross_entropy(
+        torch.stack([scores[i] for i, _ in facts]), [a for _, a in facts], [weight[a].item() for _, a in facts]
+    )
     options = {"lambda1": 0.5, "lambda2": 1.5}
-    penalties = [
-        literal_penalty("dura", model, free["entity"][h], free["relations"][r], tails[a], options) for h, r, a in facts
-    ]
+    penalties = [literal_penalty("dura", model, heads[i], rho[i], tails[a], options) for i, a in facts]
     penalty = 0.1 * torch.stack(penalties).mean()
+    if graph.times is not None:
+        penalty = penalty + 0.7 * literal_smoothness(free["times"][: len(graph.times.positions)], p, model != "trescal")
     (loss + penalty).backward()
 
     found = t.step(t.questions)
@@ -134,6 +157,7 @@ def test_every_fact_is_seen_once_an_epoch_and_the_loss_falls() -> None:
     ("adagrad", "complex", "cross-entropy"), ("adam", "complex", "cross-entropy"), ("sgd", "complex", "cross-entropy"),
     ("adagrad", "cp", "cross-entropy"), ("adagrad", "rescal", "cross-entropy"),
     ("adagrad", "complex", "sampled-cross-entropy"), ("adagrad", "rescal", "sampled-cross-entropy"),
+    *(("adagrad", model, "cross-entropy") for model, kind in MODELS.items() if kind.temporal),
 ])  # fmt: skip
 @pytest.mark.parametrize("stop_at", [1, 4, 9, 15])
 def test_resumed_is_bit_equal_to_uninterrupted(
@@ -146,7 +170,7 @@ def test_resumed_is_bit_equal_to_uninterrupted(
         return {"mrr": float(next(figures) % 3)}
 
     plan = Plan(epochs=3, batch=11, patience=9, anneal=2)
-    parts: dict[str, Any] = {"rule": rule, "model": model, "objective": objective}
+    parts: dict[str, Any] = {"rule": rule, "model": model, "objective": objective, "smooth": Smoothness(0.1, 2)}
     whole, whole_watcher = trainer(plan, validate=validate, **parts)
     whole.run()
 
@@ -175,6 +199,36 @@ def test_resumed_is_bit_equal_to_uninterrupted(
     ]
     assert timeless == [{k: v for k, v in r.items() if "second" not in k} for r in whole_watcher.records]
     assert second.progress.best_epoch == whole.progress.best_epoch
+
+
+def test_questions_that_are_drawn_anew_are_those_of_the_epoch_also_after_a_stop(tmp_path: Path) -> None:
+    """Epochs of different lengths: the steps of each are counted by its own questions."""
+    lengths, drawn = (30, 55, 41), list[int]()
+
+    def redraw(epoch: int) -> Questions:
+        drawn.append(epoch)
+        return DATED.questions.take(np.arange(lengths[epoch]) * 2 + epoch)
+
+    plan = Plan(epochs=3, batch=10, anneal=3)
+    whole, watcher = trainer(plan, model="tcomplex", redraw=redraw)
+    whole.run()
+    assert drawn == [0, 1, 2]
+    assert len(watcher.steps) == 3 + 6 + 5
+    (tmp_path / "checkpoints").mkdir()
+    checkpoints = Checkpoints(tmp_path / "checkpoints")
+    first, seen = trainer(
+        plan, model="tcomplex", redraw=redraw, checkpoints=checkpoints, stopped=lambda: len(seen.steps) >= 5
+    )
+    with pytest.raises(Interrupted, match="step 2 of epoch 2"):
+        first.run()
+    drawn.clear()
+    second, _ = trainer(plan, model="tcomplex", redraw=redraw, checkpoints=checkpoints)
+    newest = checkpoints.newest()
+    assert newest is not None
+    second.restore(*newest)
+    second.run()
+    assert drawn == [1, 2]
+    assert all(torch.equal(table, tables(second)[name]) for name, table in tables(whole).items())
 
 
 def test_stops_when_validation_no_longer_improves_and_keeps_the_best() -> None:

@@ -33,8 +33,8 @@ SURELY_FINITE = 1e37
 class Scorer(Protocol):
     """Whatever can be ranked: `compare(query(head, relation), tails())` scores every entity as an answer."""
 
-    def query(self, head: Tensor, relation: Tensor) -> Tensor:
-        """The queries [b, w] that ask (head, relation, ?)."""
+    def query(self, head: Tensor, relation: Tensor, time: Tensor | None = None) -> Tensor:
+        """The queries [b, w] that ask (head, relation, ?), at these times where facts have any."""
 
     def tails(self) -> Tensor:
         """The rows of all entities as answers [n, w]."""
@@ -79,7 +79,7 @@ def rank(
         hands = torch.get_num_threads() if tails.device.type == "cpu" else 1
         size = block or block_size(len(tails), tails.element_size(), hands)
         groups = _group(asked, size)
-        answers = known.known(groups.head, groups.relation)
+        answers = known.known(groups.head, groups.relation, groups.time)
         twins, reach = _twins(tails), _longest(tails)
     starts = range(0, len(groups), size)
     hands = max(1, min(hands, len(starts)))
@@ -132,17 +132,19 @@ def _group(asked: IntArray, block: int) -> Questions:
     Questions of one relation are neighbours, which spares relation matrices to load. Inside a block the questions with most
     truths come first: those that have a j-th truth are then a slice, and no row of scores needs to be copied.
     """
-    order = np.lexsort((asked[:, 0], asked[:, 1]))
-    rows = asked[order, :2].astype(np.int64)
+    timed = asked.shape[1] > 3
+    order = np.lexsort((asked[:, 0], *((asked[:, 3],) if timed else ()), asked[:, 1]))
+    rows = asked[order][:, [0, 1, 3] if timed else [0, 1]].astype(np.int64)
     starts = np.flatnonzero(np.append(True, (rows[1:] != rows[:-1]).any(axis=1))[: len(rows)])
-    questions = Questions(rows[starts, 0], rows[starts, 1], np.append(starts, len(rows)), order)
+    times = rows[starts, 2] if timed else None
+    questions = Questions(rows[starts, 0], rows[starts, 1], np.append(starts, len(rows)), order, times)
     return questions.take(np.lexsort((-questions.counts, np.arange(len(questions)) // block)))
 
 
 def _score(model: Scorer, group: Questions, tails: Tensor, twins: Twins | None, reach: float, room: Tensor) -> Tensor:
     """The scores of all entities for these questions, in `room` or other memory that may be written to."""
-    head, relation = (torch.from_numpy(ids).to(tails.device) for ids in (group.head, group.relation))
-    query = model.query(head, relation)
+    asked = [ids for ids in (group.head, group.relation, group.time) if ids is not None]
+    query = model.query(*(torch.from_numpy(ids).to(tails.device) for ids in asked))
     scores = model.compare(query, tails, out=room)
     if scores.data_ptr() != room.data_ptr():
         scores = room.copy_(scores)

@@ -12,7 +12,8 @@ from dura.data.categories import relation_categories
 from dura.data.graph import Graph
 from dura.evaluation.metrics import HITS, Group, by, metrics
 from dura.evaluation.ranking import Scorer, rank
-from dura.types import TIES, BadInput, IntArray, Metrics, Ranks, Split, Ties, __version__
+from dura.models import Model
+from dura.types import TIES, BadInput, Filter, IntArray, Metrics, Ranks, Split, Ties, __version__
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -115,30 +116,43 @@ def evaluate(
     split: Split = "test",
     by: Group | Sequence[Group] | None = None,
     *,
+    filter: Filter = "time-aware",  # noqa: A002
     block: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Result:
     """Rank both sides of every fact of a split among all entities, the other known answers of all splits left out.
 
-    `by` adds breakdowns: side, relation, category, category-side. See `rank` for `block` and `progress`.
+    `by` adds breakdowns: side, relation, category, category-side. Where facts have times, those answers are left out that are
+    known at the fact's time; with `filter="static"` those that are known at any time. See `rank` for `block` and `progress`.
     """
-    facts = graph.facts(split)
+    facts = graph.asked(split)
+    if filter not in ("time-aware", "static"):
+        raise BadInput(f"the filter {filter!r} is not known; it is 'time-aware' or 'static'")
     if not len(facts):
         raise BadInput(f"the {split} split of the graph {graph.name!r} holds no facts, so there is nothing to evaluate")
-    entities = len(model.tails())
-    if entities != len(graph.entities):
-        raise BadInput(
-            f"the model has {entities:,} entities and the graph {graph.name!r} has {len(graph.entities):,}; "
-            "evaluate it on the graph it was trained on"
-        )
-    ranks = rank(model, facts, graph.known, len(graph.relations), block=block, progress=progress)
+    _check_sizes(model, graph)
+    known = graph.known if graph.times is None or filter == "time-aware" else graph.known_ever
+    ranks = rank(model, facts, known, len(graph.relations), block=block, progress=progress)
     kinds: Sequence[Group] = [by] if isinstance(by, str) else by or []
     return Result(
         split=split,
         ties={ties: metrics(ranks, ties) for ties in TIES},
-        protocol=_protocol(graph, facts),
+        protocol=_protocol(graph, facts, filter),
         groups={kind: _breakdown(ranks, kind, graph) for kind in kinds},
     )
+
+
+def _check_sizes(model: Scorer, graph: Graph) -> None:
+    """Refuse a model of another graph; a static model may be ranked on dated facts, their times only choose the filter."""
+    pairs = [("entities", len(model.tails()), graph.sizes.entities)]
+    if isinstance(model, Model) and model.temporal:
+        pairs.append(("times", model.sizes.times, graph.sizes.times))
+    for what, mine, theirs in pairs:
+        if mine != theirs:
+            raise BadInput(
+                f"the model has {mine:,} {what} and the graph {graph.name!r} has {theirs:,}; "
+                "evaluate it on the graph it was trained on"
+            )
 
 
 def _breakdown(ranks: Ranks, kind: Group, graph: Graph) -> dict[str, Metrics]:
@@ -146,14 +160,19 @@ def _breakdown(ranks: Ranks, kind: Group, graph: Graph) -> dict[str, Metrics]:
     return by(ranks, kind, relations=list(graph.relations), categories=categories, ties=HEADLINE)
 
 
-def _protocol(graph: Graph, facts: IntArray) -> dict[str, Any]:
+def _protocol(graph: Graph, facts: IntArray, filtered: Filter) -> dict[str, Any]:
     """How the figures were obtained: two results may be compared where these agree."""
+    dated = {
+        "time-aware": "time-aware filter (answers at the fact's time)",
+        "static": "static filter (answers at any time)",
+    }
     unseen = np.zeros(len(graph.entities), dtype=bool)
     unseen[graph.unseen] = True
     return {
         "graph": graph.name,
         "data_digest": graph.digest,
-        "filter": "train+valid+test, filtered",
+        "filter": f"train+valid+test, {'filtered' if graph.times is None else dated[filtered]}",
+        **({"times": "intervals at their begin" if graph.intervals else "points"} if graph.times is not None else {}),
         "sides": "both",
         "ties": HEADLINE,
         "candidates": f"all {len(graph.entities)} entities",

@@ -9,6 +9,7 @@ from typing import Any
 
 from dura.config import Experiment, preset
 from dura.data import from_facts, load
+from dura.data.columns import with_time
 from dura.data.graph import Graph
 from dura.experiments.trained import Trained, open_run
 from dura.types import BadInput
@@ -20,6 +21,7 @@ def read(
     path: str | Path,
     *,
     columns: Sequence[int | str] | str | None = None,
+    time: int | str | Sequence[int | str] | None = None,
     header: bool | None = None,
     separator: str | None = None,
     skip_bad: bool = False,
@@ -30,12 +32,17 @@ def read(
 ) -> Graph:
     """Read a graph of your own: one file of facts (split for you) or a folder with train, valid and test.
 
-    As `load`, but the path is always a path. `notify` is called with a sentence for each thing worth knowing.
+    As `load`, but the path is always a path. `time` names the column of times by position or header name, or those of begin and
+    end; head, relation and tail are then `columns`, or where a well-known header names them, or the first three other columns.
+    `notify` is called with a sentence for each thing worth knowing.
 
     >>> dura.read("facts.tsv", columns=("head", "relation", "tail"))  # doctest: +SKIP
+    >>> dura.read("visits.csv", time="date"), dura.read("spans.tsv", time=("begin", "end"))  # doctest: +SKIP
     """
     if not Path(path).exists():
         raise BadInput(f"there is no file or folder {str(path)!r} to read")
+    if time is not None:
+        columns = with_time(Path(path), time, columns, header=header, separator=separator)
     return load(
         Path(path),
         columns=columns,
@@ -84,6 +91,7 @@ def fit(
         seed=seed,
         device=device,
         settings=settings,
+        dated=graph.times is not None,
     ).with_value("graph.source", graph.name)
     from dura.training.display import display
 
@@ -104,9 +112,13 @@ def choose(
     seed: int | None = None,
     device: str | None = None,
     settings: Mapping[str, Any] | None = None,
+    dated: bool = False,
 ) -> Experiment:
-    """The experiment of a preset (or the defaults) with what the user chose on top; components before their options."""
-    experiment = preset(name) if name else Experiment()
+    """The experiment of a preset (or the defaults) with what the user chose on top; components before their options.
+
+    Facts with times (`dated`) have defaults of their own.
+    """
+    experiment = preset(name) if name else Experiment.of_dated_facts() if dated else Experiment()
     before = experiment
     chosen = {
         "model.name": model,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from dura.config import Component, Experiment
@@ -14,7 +15,7 @@ from dura.data.graph import Graph
 from dura.data.questions import Questions
 from dura.models import MODELS, Model, SemanticMatching
 from dura.objectives import OBJECTIVES, Objective
-from dura.regularizers import REGULARIZERS, Regularizer
+from dura.regularizers import REGULARIZERS, Regularizer, Smoothness
 from dura.training.optimizers import optimizer
 from dura.types import BadInput, Sizes
 
@@ -30,6 +31,7 @@ class Parts:
     objective: Objective
     regularizer: Regularizer
     optimizer: torch.optim.Optimizer
+    smoothness: Smoothness
 
 
 def complete(experiment: Experiment) -> Experiment:
@@ -53,12 +55,45 @@ def build(experiment: Experiment, sizes: Sizes) -> Parts:
     regularizer = REGULARIZERS.build(experiment.regularizer.name, experiment.regularizer.options)
     kind = MODELS.get(experiment.model.name)
     diagonal = kind.family.diagonal if issubclass(kind, SemanticMatching) else False
-    regularizer.check(experiment.regularizer.name, experiment.model.name, diagonal)
+    _check_times(experiment, kind, diagonal, sizes)
+    regularizer.check(experiment.regularizer.name, experiment.model.name, diagonal, kind.temporal)
     objective = OBJECTIVES.build(experiment.objective.name, experiment.objective.options)
     objective.product_type = product_type(experiment.training.precision, experiment.training.device)
     model = build_model(experiment, sizes, experiment.training.device)
     settings = experiment.optimizer
-    return Parts(model, objective, regularizer, optimizer(settings.name, settings.options, model.parameters()))
+    return Parts(
+        model,
+        objective,
+        regularizer,
+        optimizer(settings.name, settings.options, model.parameters()),
+        _smoothness(experiment, diagonal),
+    )
+
+
+def _check_times(experiment: Experiment, kind: type[Model], diagonal: bool, sizes: Sizes) -> None:
+    """Refuse a temporal model without times, times without a temporal model, and smoothness that is not defined."""
+    name, smooth = experiment.model.name, experiment.smoothness
+    if kind.temporal and not sizes.times:
+        raise BadInput(
+            f"{name!r} is a model of dated facts, and this graph has no times: name their column, or take 'complex'"
+        )
+    if sizes.times and not kind.temporal:
+        raise BadInput(
+            f"the facts of this graph have times, and {name!r} is a static model: take 'tcomplex', or read the graph without "
+            "its times (--columns 0,1,2)"
+        )
+    if smooth.weight and not kind.temporal:
+        raise BadInput(f"smoothness.weight is {smooth.weight}, but {name!r} has no times that could be smooth")
+    if smooth.weight and not diagonal and smooth.p not in ("auto", 2):
+        raise BadInput(
+            f"smoothness.p is {smooth.p}, but the times of {name!r} are matrices: only p = 2 is defined for them"
+        )
+
+
+def _smoothness(experiment: Experiment, diagonal: bool) -> Smoothness:
+    """Λ_p with the norm that fits the model where none is chosen."""
+    p = experiment.smoothness.p
+    return Smoothness(experiment.smoothness.weight, p if p != "auto" else 3 if diagonal else 2)
 
 
 def build_model(experiment: Experiment, sizes: Sizes, device: str) -> Model:
@@ -90,9 +125,16 @@ def chosen_threads(experiment: Experiment, model: Model) -> int:
     return 1 if operations < SMALL_STEP else torch.get_num_threads()
 
 
-def questions_of(experiment: Experiment, graph: Graph) -> Questions:
-    """The questions to train on: distinct ones with all their answers, or every fact as one of its own."""
-    return graph.questions.one_by_one() if experiment.training.batching == "facts" else graph.questions
+def questions_of(experiment: Experiment, graph: Graph, epoch: int | None = None) -> Questions:
+    """The questions to train on: distinct ones with all their answers, or every fact as one of its own.
+
+    Where facts hold for an interval, each `epoch` asks them at times drawn anew; without one they are asked at their begin.
+    """
+    questions = graph.questions
+    if graph.intervals and epoch is not None:
+        rng = np.random.default_rng([experiment.training.seed, epoch, 1])
+        questions = Questions.of(graph.at_times(graph.train, rng), relations=len(graph.relations))
+    return questions.one_by_one() if experiment.training.batching == "facts" else questions
 
 
 def checked_device(name: str) -> torch.device:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dura.config import Experiment
 from dura.data.graph import Graph
@@ -13,10 +14,14 @@ from dura.experiments.auto import settle
 from dura.experiments.parts import Parts, build, complete, questions_of, torch_settings
 from dura.experiments.store import load_tables, read_graph, read_settings, write_graph
 from dura.experiments.trained import Trained, open_run
+from dura.models import Temporal
 from dura.records import RunFolder
 from dura.training.checkpoint import Checkpoints
 from dura.training.trainer import Interrupted, Listener, Plan, Progress, Trainer
 from dura.types import BadInput, DuraError
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 class Recorder:
@@ -133,7 +138,7 @@ def _trainer(
     t = experiment.training
 
     def validate() -> dict[str, float]:
-        figures = metrics(rank(parts.model, graph.valid, graph.known, len(graph.relations)))
+        figures = metrics(rank(parts.model, graph.asked("valid"), graph.known, len(graph.relations)))
         return {"mrr": figures.mrr, **{f"hits@{k}": share for k, share in figures.hits.items()}}
 
     return Trainer(
@@ -147,4 +152,14 @@ def _trainer(
         checkpoints=None if folder is None else Checkpoints(folder.path / "checkpoints"),
         listeners=listeners if folder is None else (Recorder(folder), *listeners),
         stopped=stopped,
+        smooth=_smoothness(parts, graph),
+        redraw=partial(questions_of, experiment, graph) if graph.intervals else None,
     )
+
+
+def _smoothness(parts: Parts, graph: Graph) -> Callable[[], Tensor | float]:
+    """The penalty on neighbouring times, nothing where the model has none."""
+    if not isinstance(parts.model, Temporal) or graph.times is None:
+        return lambda: 0.0
+    table, family = parts.model.times, parts.model.family
+    return partial(parts.smoothness, table, len(graph.times.positions), 2 if family.complex else 1)

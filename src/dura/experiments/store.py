@@ -13,6 +13,7 @@ import numpy as np
 from dura.config import Experiment, GraphSettings
 from dura.data import load
 from dura.data.graph import Graph
+from dura.data.times import Times
 from dura.data.vocabulary import Vocabulary
 from dura.records import RunFolder, write_atomic
 from dura.types import SPLITS, DuraError, IntArray
@@ -49,6 +50,8 @@ def write_graph(folder: RunFolder, graph: Graph) -> None:
 
     write_atomic(folder.path / "entities.txt", graph.entities.text().encode())
     write_atomic(folder.path / "relations.txt", graph.relations.text().encode())
+    if graph.times is not None:
+        write_atomic(folder.path / "times.txt", graph.times.text().encode())
     if graph.labels:
         # A label is for reading only, so white space in it may become a blank; a name must stay what it is.
         lines = "".join(f"{name}\t{' '.join(label.split())}\n" for name, label in graph.labels.items())
@@ -61,6 +64,7 @@ def write_graph(folder: RunFolder, graph: Graph) -> None:
             "digest": graph.digest,
             "entities": len(graph.entities),
             "relations": len(graph.relations),
+            **({"times": len(graph.times)} if graph.times is not None else {}),
             **{split: len(graph.facts(split)) for split in SPLITS},
         }
     )
@@ -80,14 +84,17 @@ def read_graph(folder: RunFolder) -> Graph:
             entities=Vocabulary.read(folder.path / "entities.txt"),
             relations=Vocabulary.read(folder.path / "relations.txt"),
             labels=_labels(folder),
-            **{split: facts[split] for split in SPLITS},
+            times=Times.read(folder.path / "times.txt") if about.get("times") else None,
+            train=facts["train"],
+            valid=facts["valid"],
+            test=facts["test"],
         )
     except (OSError, KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:
         raise DuraError(f"the graph in the run folder {folder.path} cannot be read: {error!r}") from None
     if graph.digest != digest:
         raise DuraError(
             f"the graph in the run folder {folder.path} was changed or damaged: its digest is not the one it was "
-            "trained on; put back entities.txt, relations.txt and facts.safetensors as they were"
+            "trained on; put back its names (entities.txt, relations.txt, times.txt) and facts.safetensors as they were"
         )
     return graph
 

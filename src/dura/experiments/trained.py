@@ -10,12 +10,17 @@ from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.experiments.store import load_tables, read_graph, read_settings, write_graph
 from dura.records import RunFolder
-from dura.types import BadInput, Split
+from dura.types import BadInput, Filter, Split
 
 if TYPE_CHECKING:
     from dura.evaluation import Group, Result
-    from dura.inference import Answers
+    from dura.inference import Answers, TimeAnswers
     from dura.models import Model
+
+Asked = tuple[str | None, str, str | None] | tuple[str | None, str, str | None, str | None]
+"""A question: head, relation and tail, None where the hole is, and where facts have times the time at which it is asked."""
+Fact = tuple[str, str, str] | tuple[str, str, str, str | None]
+"""Head, relation and tail, and where facts have times the time."""
 
 
 class Trained:
@@ -38,15 +43,17 @@ class Trained:
         split: Split = "test",
         by: Group | Sequence[Group] | None = None,
         *,
+        filter: Filter = "time-aware",  # noqa: A002
         progress: Callable[[int, int], None] | None = None,
     ) -> Result:
         """Filtered ranking of both sides over a split; `by` adds figures by side, relation or relation category.
 
+        Where facts have times, `filter="static"` leaves out what is known at any time instead of at the fact's own.
         `progress` is called with the number of questions ranked and the number in all.
         """
         from dura.evaluation import evaluate
 
-        return evaluate(self.model, self.graph, split, by, progress=progress)
+        return evaluate(self.model, self.graph, split, by, filter=filter, progress=progress)
 
     def predict(
         self,
@@ -54,37 +61,49 @@ class Trained:
         relation: str,
         head: str | None = None,
         tail: str | None = None,
+        time: str | None = None,
         k: int = 10,
         known: bool = False,
     ) -> Answers:
-        """The `k` best answers to (head, relation, ?) or (?, relation, tail); known facts only with `known=True`."""
-        return self.predict_many([(head, relation, tail)], k, known=known)[0]
+        """The `k` best answers to (head, relation, ?) or (?, relation, tail); known facts only with `known=True`.
 
-    def predict_many(
-        self, questions: Sequence[tuple[str | None, str, str | None]], k: int = 10, *, known: bool = False
-    ) -> list[Answers]:
-        """The answers to many questions, each (head, relation, tail) with None in one place."""
+        Where facts have times, the question is asked at `time`; without one at that of facts without a time, if there are any.
+        """
+        return self.predict_many([(head, relation, tail, time)], k, known=known)[0]
+
+    def predict_many(self, questions: Sequence[Asked], k: int = 10, *, known: bool = False) -> list[Answers]:
+        """The answers to many questions, each (head, relation, tail) with None in one place, or with a time behind them."""
         from dura.inference import Question, predict
 
-        asked = [Question(head, relation, tail) for head, relation, tail in questions]
-        return predict(self.model, self.graph, asked, k, known=known)
+        return predict(self.model, self.graph, [Question(*asked) for asked in questions], k, known=known)
 
-    def score(self, facts: Iterable[tuple[str, str, str]]) -> list[float]:
-        """The score of each fact (head, relation, tail); higher is more plausible."""
+    def when(self, *, head: str, relation: str, tail: str, k: int = 10, known: bool = False) -> TimeAnswers:
+        """The `k` best times of the fact (head, relation, tail); those at which it is known only with `known=True`.
+
+        >>> model.when(head="Ann", relation="visits", tail="Bob", k=3)  # doctest: +SKIP
+        """
+        from dura.inference import Question, when
+
+        return when(self.model, self.graph, [Question(head, relation, tail, "?")], k, known=known)[0]
+
+    def score(self, facts: Iterable[Fact]) -> list[float]:
+        """The score of each fact (head, relation, tail), with its time behind where facts have one; higher is more plausible."""
         import torch
 
-        ids = [
-            (
-                self.graph.entities.id(h, "entity"),
-                self.graph.relations.id(r, "relation"),
-                self.graph.entities.id(t, "entity"),
-            )
-            for h, r, t in facts
-        ]
-        columns = torch.tensor(ids, dtype=torch.long, device=self.model.tail_table.device).reshape(-1, 3).unbind(1)
-        with torch.no_grad():
-            scores: list[float] = self.model.score(*columns).tolist()
+        from dura.inference import score_facts
+
+        ids = torch.tensor([self._ids(*fact) for fact in facts], dtype=torch.long).reshape(-1, 4)
+        columns = ids[:, : 3 if self.graph.times is None else 4].unbind(1)
+        scores: list[float] = score_facts(self.model, *columns).tolist()
         return scores
+
+    def _ids(self, head: str, relation: str, tail: str, time: str | None = None) -> tuple[int, int, int, int]:
+        """The ids of a fact; that of its time is 0 where the graph has none."""
+        from dura.inference import time_id
+
+        entities, relations = self.graph.entities, self.graph.relations
+        pair = entities.id(head, "entity"), relations.id(relation, "relation")
+        return *pair, entities.id(tail, "entity"), time_id(self.graph, time)
 
     def save(self, path: str | Path) -> Path:
         """Write a run folder with settings, graph and tables; `dura.open` reads it."""

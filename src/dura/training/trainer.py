@@ -87,7 +87,11 @@ class Plan:
 
 
 class Trainer:
-    """Trains `model` in place on `questions`; `run` returns the final progress, `best_state` the best tables."""
+    """Trains `model` in place on `questions`; `run` returns the final progress, `best_state` the best tables.
+
+    `smooth` is a penalty on the tables that adds its own gradient at each step. `redraw` gives the questions of an epoch where
+    they are not the same in all.
+    """
 
     def __init__(
         self,
@@ -102,6 +106,8 @@ class Trainer:
         checkpoints: Checkpoints | None = None,
         listeners: tuple[Listener, ...] = (),
         stopped: Callable[[], bool] = lambda: False,
+        smooth: Callable[[], Tensor | float] = lambda: 0.0,
+        redraw: Callable[[int], Questions] | None = None,
     ) -> None:
         self.model, self.objective, self.regularizer, self.optimizer = (
             model,
@@ -111,6 +117,7 @@ class Trainer:
         )
         self.questions, self.plan, self.validate = questions, plan, validate
         self.checkpoints, self.listeners, self.stopped = checkpoints, listeners, stopped
+        self.smooth, self.redraw = smooth, redraw
         self.progress = Progress()
         self.best_state: dict[str, Tensor] = {}
         self.device = model.tail_table.device
@@ -136,6 +143,9 @@ class Trainer:
 
     def _epoch(self) -> None:
         p = self.progress
+        if self.redraw is not None:
+            self.questions = self.redraw(p.epoch)
+            self.steps_in_epoch = math.ceil(len(self.questions) / self.plan.batch)
         for batch in self.questions.batches(self.plan.batch, self.plan.seed, p.epoch, start=p.step):
             began = time.perf_counter()
             loss, penalty = self.step(batch)
@@ -162,7 +172,8 @@ class Trainer:
             torch.as_tensor(ids).to(self.device, torch.long)
             for ids in (batch.head, batch.relation, batch.question, batch.answers)
         )
-        factors = self.model.factors(head, relation, question, answers)
+        time = None if batch.time is None else torch.as_tensor(batch.time).to(self.device, torch.long)
+        factors = self.model.factors(head, relation, question, answers, time)
         loss, query_gradient = self.objective(
             factors.query.detach(),
             self.model.tail_table,
@@ -172,11 +183,12 @@ class Trainer:
             self._draw(),
         )
         penalty = self.regularizer(factors)
+        smooth = self.smooth()
         roots, gradients = [factors.query], [query_gradient]
         if penalty.requires_grad:
             roots, gradients = [*roots, penalty], [*gradients, torch.ones_like(penalty)]
         torch.autograd.backward(roots, gradients)
-        values = float(loss.detach()), float(penalty.detach())
+        values = float(loss.detach()), float(penalty.detach() + smooth)
         if not all(map(math.isfinite, values)):
             raise DuraError(self._diverged(*values))
         if self.plan.anneal:
@@ -202,7 +214,7 @@ class Trainer:
 
     def _anneal(self) -> None:
         """Set the learning rate of this step; it follows from the steps done, so a resumed run has the same."""
-        left = self.plan.epochs * self.steps_in_epoch - self.progress.steps
+        left = (self.plan.epochs - self.progress.epoch) * self.steps_in_epoch - self.progress.step
         share = min(1.0, left / (min(self.plan.anneal, self.plan.epochs) * self.steps_in_epoch))
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = rate * share

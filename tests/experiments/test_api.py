@@ -1,0 +1,66 @@
+"""The Python face: reading facts with times, asking a trained temporal model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import dura
+from dura.types import BadInput, Sizes
+
+
+def test_read_with_a_column_of_times(tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    path.write_text("when,from,link,to\n2014-01-02,a,r,b\n2014-01-01,b,r,c\n,a,r,c\n")
+    graph = dura.read(path, time="when", valid_share=0, test_share=0)
+    assert graph.sizes == Sizes(3, 1, 3)
+    assert graph.times is not None
+    assert list(graph.times) == ["2014-01-01", "2014-01-02", ""]
+    assert graph.train[graph.train[:, 3] == 1].tolist() == [[0, 0, 1, 1]]
+    again = dura.read(path, time=0, columns=(1, 2, 3), header=True, valid_share=0, test_share=0)
+    assert again.digest == graph.digest
+
+
+def test_read_with_begin_and_end(tmp_path: Path) -> None:
+    path = tmp_path / "spans.tsv"
+    path.write_text("a\tr\tb\t1990\t1995\nb\tr\tc\t1992\t\n")
+    graph = dura.read(path, time=(3, 4), valid_share=0, test_share=0)
+    assert graph.intervals
+    assert graph.train.tolist() == [[0, 0, 1, 0, 2], [1, 0, 2, 1, 2]]
+
+
+def test_columns_that_do_not_exist_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    path.write_text("head,relation,tail,date\na,r,b,2014\n")
+    with pytest.raises(
+        BadInput, match=r"visits.csv has no column 'day'; its header has 'head', 'relation', 'tail', 'date'"
+    ):
+        dura.read(path, time="day")
+    with pytest.raises(BadInput, match="has no column 7: its 4 columns are numbered from 0"):
+        dura.read(path, time=7)
+    with pytest.raises(BadInput, match="there is no file or folder"):
+        dura.read(tmp_path / "nowhere.csv", time="date")
+
+
+def test_a_temporal_model_is_trained_saved_opened_and_asked(tmp_path: Path) -> None:
+    """A fact that holds on even days only: the model says so after training."""
+    facts = [
+        (f"p{i}", "visits", f"p{(i + 1 + day % 2) % 8}", f"2014-01-{day:02d}") for i in range(8) for day in range(1, 13)
+    ]
+    (tmp_path / "visits.tsv").write_text("".join("\t".join(fact) + "\n" for fact in facts))
+    graph = dura.read(tmp_path / "visits.tsv", time=3, test_share=0)
+    model = dura.fit(
+        graph, model="tcomplex", rank=16, regularizer="none", epochs=30, batch=20, progress=False, seed=1,
+        settings={"training.patience": 0, "training.validate_every": 30},
+    )  # fmt: skip
+    times = model.when(head="p0", relation="visits", tail="p1", k=12, known=True)
+    even = {f"2014-01-{day:02d}" for day in range(2, 13, 2)}
+    assert {a.time for a in times[:6]} == even == {a.time for a in times if a.known}
+    assert model.predict(head="p0", relation="visits", time="2014-01-03", k=1, known=True)[0].entity == "p2"
+    scores = model.score([("p0", "visits", "p2", "2014-01-03"), ("p0", "visits", "p2", "2014-01-04")])
+    assert scores[0] > scores[1]
+    opened = dura.open(model.save(tmp_path / "run"))
+    assert opened.when(head="p0", relation="visits", tail="p1", k=12, known=True) == times
+    with pytest.raises(BadInput, match=r"from 2014-01-01 to 2014-01-12, so a question needs one too \(--time"):
+        opened.predict(head="p0", relation="visits")
