@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 import torch
 
-from dura.inference import Answers, Question, predict
+from dura.inference import Answers, Question, predict, when
 from dura.inference.asking import read_questions
 from dura.models import MODELS, Model
 from dura.types import BadInput, DuraError
@@ -17,7 +17,7 @@ from graphs import random_graph
 GRAPH = random_graph()
 
 
-@pytest.fixture(params=MODELS.names())
+@pytest.fixture(params=[name for name in MODELS.names() if not MODELS.get(name).temporal])
 def model(request: pytest.FixtureRequest) -> Model:
     torch.manual_seed(4)
     return MODELS.build(request.param, {"rank": 5, "init_scale": 1.0}, GRAPH.sizes)
@@ -101,6 +101,10 @@ def test_wrong_questions_are_refused_with_a_sentence(model: Model) -> None:
         predict(model, GRAPH, [Question("E003", "r1")])
     with pytest.raises(BadInput, match="relation 'r9' is not in this graph"):
         predict(model, GRAPH, [Question("e003", "r9")])
+    with pytest.raises(BadInput, match=r"have no times, so nothing holds at '2014'; leave the time out"):
+        predict(model, GRAPH, [Question("e003", "r1", time="2014")])
+    with pytest.raises(BadInput, match="no times, so it cannot be asked when"):
+        when(model, GRAPH, [Question("e003", "r1", "e001", "?")])
     with pytest.raises(BadInput, match="at least one answer"):
         predict(model, GRAPH, [Question("e003", "r1")], k=0)
 
@@ -117,8 +121,8 @@ def test_files_of_questions(tmp_path: Path) -> None:
     two.write_text("e001\tr1\ne002\tr0\n")
     three.write_text('e001,r1,?\n?,r0,"e,2"\n')
     bad.write_text("e001\tr1\t?\n?\tr1\t?\n")
-    assert read_questions(two) == [("e001", "r1", None), ("e002", "r0", None)]
-    assert read_questions(three) == [("e001", "r1", None), (None, "r0", "e,2")]
+    assert read_questions(two) == [Question("e001", "r1"), Question("e002", "r0")]
+    assert read_questions(three) == [Question("e001", "r1"), Question(None, "r0", "e,2")]
     with pytest.raises(BadInput, match=r"bad.tsv:2: a question has one hole"):
         read_questions(bad)
 

@@ -27,12 +27,25 @@ class Grouping(StrEnum):
     category_side = "category-side"
 
 
+class Filtering(StrEnum):
+    """Which known answers are left out."""
+
+    time_aware = "time-aware"
+    static = "static"
+
+
 def evaluate(
     run: RunArgument,
     split: Annotated[SplitName, typer.Option(help="The facts to rank.")] = SplitName.test,
     by: Annotated[
         Grouping | None, typer.Option(help="Also by relation, relation category, side, or category and side.")
     ] = None,
+    filtering: Annotated[
+        Filtering,
+        typer.Option(
+            "--filter", help="Leave out what is known at the fact's time, or (static) at any; facts with times only."
+        ),
+    ] = Filtering.time_aware,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
     device: DeviceOption = "cpu",
@@ -45,13 +58,15 @@ def evaluate(
 
         dura evaluate runs/mine --split valid --by category
 
+        dura evaluate runs/mine --filter static
+
         dura evaluate runs/mine --json | jq .mrr
     """
     from dura.experiments.trained import open_run
 
     trained = open_run(run, device)
     with counting_bar("ranking", quiet) as progress:
-        result = trained.evaluate(split.value, by.value if by else None, progress=progress)
+        result = trained.evaluate(split.value, by.value if by else None, filter=filtering.value, progress=progress)
     if as_json:
         print_json({**result.to_dict(), "run": str(run)})
     else:

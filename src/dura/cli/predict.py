@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dura.cli.common import DeviceOption, JsonOption, RunArgument, print_json
 from dura.types import BadInput
+
+if TYPE_CHECKING:
+    from dura.inference import Question
 
 
 def predict(
@@ -16,13 +19,24 @@ def predict(
     head: Annotated[str | None, typer.Option(help="Asks (HEAD, RELATION, ?).")] = None,
     relation: Annotated[str | None, typer.Option(help="The relation of the question.")] = None,
     tail: Annotated[str | None, typer.Option(help="Asks (?, RELATION, TAIL).")] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            help="Where facts have times, when to ask, spelled as in the graph, e.g. 2014-05-06 or 1963; "
+            "left out, at no time, if some facts have none."
+        ),
+    ] = None,
+    when: Annotated[
+        bool, typer.Option("--when", help="Asks (HEAD, RELATION, TAIL, ?): the times at which the fact holds.")
+    ] = False,
     k: Annotated[int, typer.Option("-k", min=1, help="How many answers.")] = 10,
     questions: Annotated[
         Path | None,
         typer.Option(
             "--input",
             metavar="FILE",
-            help="Many questions, one a line: head TAB relation, or head TAB relation TAB tail with ? as the hole.",
+            help="Many questions, one a line: head TAB relation, or head TAB relation TAB tail with ? as the hole; "
+            "where facts have times, TAB time behind them, a ? there asks when.",
         ),
     ] = None,
     known: Annotated[bool, typer.Option("--known", help="Show known facts too, marked as known.")] = False,
@@ -37,24 +51,42 @@ def predict(
 
         dura predict runs/mine --tail Germany --relation located_in -k 20 --json
 
+        dura predict runs/mine --head Ann --relation visits --time 2014-05-06
+
+        dura predict runs/mine --head Ann --relation visits --tail Bob --when
+
         dura predict runs/mine --input questions.tsv --json
     """  # fmt: skip
-    from dura.inference.asking import read_questions
+    from dura.inference.asking import ask, read_questions
 
-    if questions is not None:
-        if head or tail or relation:
-            raise BadInput("--input brings the questions, so --head, --relation and --tail cannot be given beside it")
-        asked = read_questions(questions)
-    elif relation is None:
-        raise BadInput("a question needs --relation and either --head or --tail (or many questions by --input FILE)")
+    if questions is None:
+        asked = [_question(head, relation, tail, time, when)]
+    elif head or tail or relation or time or when:
+        raise BadInput(
+            "--input brings the questions, so --head, --relation, --tail, --time and --when cannot be given beside it"
+        )
     else:
-        asked = [(head, relation, tail)]
+        asked = read_questions(questions)
     from dura.experiments.trained import open_run
 
-    answers = open_run(run, device).predict_many(asked, k, known=known)
+    trained = open_run(run, device)
+    answers = ask(trained.model, trained.graph, asked, k, known=known)
     if as_json:
         documents = [a.to_dict() for a in answers]
         print_json({"run": str(run), **(documents[0] if questions is None else {"questions": documents})})
         return
     for a in answers:
-        typer.echo(repr(a) if len(a) else f"{a.question}\n   every entity is a known answer; --known shows them")
+        all_known = f"every {'time' if a.question.when else 'entity'} is a known answer; --known shows them"
+        typer.echo(repr(a) if len(a) else f"{a.question}\n   {all_known}")
+
+
+def _question(head: str | None, relation: str | None, tail: str | None, time: str | None, when: bool) -> Question:
+    from dura.inference.answers import HOLE, Question
+
+    if when and time is not None:
+        raise BadInput("--when asks for the time, so --time cannot be given beside it")
+    if when and None in (head, relation, tail):
+        raise BadInput("--when asks at which times a fact holds, so it needs --head, --relation and --tail")
+    if relation is None:
+        raise BadInput("a question needs --relation and either --head or --tail (or many questions by --input FILE)")
+    return Question(head, relation, tail, HOLE if when else time)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from dura.cli.common import JsonOption, QuietOption, print_json, print_table, sa
 from dura.types import BadInput
 
 if TYPE_CHECKING:
+    from dura.config import Experiment
     from dura.experiments.trained import Trained
 
 
@@ -47,10 +49,18 @@ def train(
             autocompletion=complete_graph,
         ),
     ] = None,
-    model: Annotated[str | None, typer.Option(help="complex (default), cp, distmult or rescal.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="complex (default), cp, distmult, rescal; facts with times: tcomplex (default), tntcomplex, trescal."
+        ),
+    ] = None,
     rank: Annotated[int | None, typer.Option(help="Size of the embeddings (default 200).")] = None,
     regularizer: Annotated[
-        str | None, typer.Option(help="dura (default), dura-i, dura-ii, n3, fro, reg-p1 or none.")
+        str | None,
+        typer.Option(
+            help="dura (default), dura-i, dura-ii, n3, fro, reg-p1 or none; with times also dura1 (default), dura2, dura12."
+        ),
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="At most so many passes over the facts.")] = None,
     batch: Annotated[
@@ -72,6 +82,14 @@ def train(
         str | None,
         typer.Option(
             help="Which columns hold head, relation, tail: positions from 0 or header names, e.g. 0,2,1 or from,link,to."
+        ),
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Which column holds the time of a fact, or which two its begin and end, e.g. 3, date or begin,end; "
+            "head, relation, tail are the first three others, or --columns.",
         ),
     ] = None,
     skip_bad: Annotated[
@@ -98,6 +116,8 @@ def train(
 
         dura train --graph mydata/ --model rescal --rank 100 --set regularizer.weight=0.1 --out runs/mine
 
+        dura train --graph visits.csv --time date --model tcomplex
+
         dura train --resume runs/mine
     """  # fmt: skip
     chosen = {
@@ -117,6 +137,7 @@ def train(
             "out": out,
             "set": settings,
             "columns": columns,
+            "time": time,
             "skip-bad": skip_bad or None,
         }
         given = ["a preset"] * (preset is not None) + [f"--{key}" for key, value in others.items() if value is not None]
@@ -131,7 +152,7 @@ def train(
         more["graph.columns"] = ReadOptions(columns).chosen
     if skip_bad:
         more["graph.skip_bad"] = True
-    _begin(preset, graph, chosen, more, out, as_json, quiet)
+    _begin(preset, graph, chosen, more, time, out, as_json, quiet)
 
 
 def _assignment(text: str) -> tuple[str, str]:
@@ -146,6 +167,7 @@ def _begin(
     graph: str | None,
     chosen: dict[str, Any],
     more: dict[str, Any],
+    time: str | None,
     out: Path | None,
     as_json: bool,
     quiet: bool,
@@ -157,16 +179,33 @@ def _begin(
         raise BadInput(
             "which graph? give a preset, or --graph with a catalog name, a folder or a file; e.g. --graph umls"
         )
+    if time is not None:
+        experiment = _with_time(experiment, time)
     from dura.experiments.store import load_graph
 
     read = load_graph(experiment.graph, None if quiet else lambda sentence: say(f"dura: {sentence}"))
     from dura.experiments.run import train as run
     from dura.training.display import display
 
+    if read.times is not None:
+        dated = choose(preset, graph=graph, settings=more, dated=True, **chosen)
+        experiment = replace(dated, graph=experiment.graph)
     out = out or free_folder(f"{read.name}-{experiment.model.name}-{experiment.regularizer.name}")
     with stop_on_interrupt() as stopped, display(experiment, read.name, quiet) as listener:
         trained = run(experiment, read, out, listeners=(listener,), stopped=stopped)
     _report(trained, as_json)
+
+
+def _with_time(experiment: Experiment, time: str) -> Experiment:
+    """The experiment with the column of times, or those of begin and end, behind head, relation and tail."""
+    from dura.data.columns import with_time
+
+    settings, path = experiment.graph, Path(experiment.graph.source)
+    if not path.exists():
+        raise BadInput(f"--time names a column of a file or folder of your own, but there is no {settings.source!r}")
+    header = {"auto": None, "yes": True, "no": False}[settings.header]
+    columns = with_time(path, time, settings.columns or None, header=header, separator=settings.separator or None)
+    return experiment.with_value("graph.columns", columns)
 
 
 def _continue(path: Path, as_json: bool, quiet: bool) -> None:

@@ -1,10 +1,25 @@
 """Inference: what a trained model answers.
 
-Holds the prediction of missing facts; calibration, new entities and an index of nearest answers come here. May touch models,
-data and types, and knows neither training nor evaluation. To add a way of asking: a module that derives it from `query` and
-`compare`, never a score of its own.
+Holds the prediction of missing facts (`predict` for entities, `when` for times, `asking` for files of questions); calibration,
+new entities and an index of nearest answers come here. May touch models, data and types, and knows neither training nor
+evaluation. To add a way of asking: a module that derives it from `query`, `compare` and `score`, never a score of its own.
 """
 
-from dura.inference.predict import Answer, Answers, Question, predict
+from dura.inference.answers import Answer, Answers, Question, TimeAnswer, TimeAnswers
+from dura.inference.asking import ask
+from dura.inference.predict import predict, time_id
+from dura.inference.score import score_facts
+from dura.inference.when import when
 
-__all__ = ["Answer", "Answers", "Question", "predict"]
+__all__ = [
+    "Answer",
+    "Answers",
+    "Question",
+    "TimeAnswer",
+    "TimeAnswers",
+    "ask",
+    "predict",
+    "score_facts",
+    "time_id",
+    "when",
+]

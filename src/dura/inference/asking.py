@@ -1,31 +1,55 @@
-"""Asking: files of questions into questions."""
+"""Asking: files of questions into questions, and questions for entities and for times into answers."""
 
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 
-from dura.data.files import endings, read_bytes
+from dura.data.files import endings, read_lines
+from dura.data.graph import Graph
 from dura.data.readers import read_columns
-from dura.data.table import ReadOptions
+from dura.data.table import POINT, ReadOptions
+from dura.inference.answers import HOLE, Answers, Question, TimeAnswers
+from dura.inference.predict import predict
+from dura.inference.when import when
+from dura.models import Model
 from dura.types import BadInput
 
-HOLE = "?"
+
+def ask(
+    model: Model, graph: Graph, questions: Sequence[Question], k: int = 10, *, known: bool = False
+) -> list[Answers | TimeAnswers]:
+    """The answers to questions for entities and for times, in their order."""
+    entities = iter(predict(model, graph, [q for q in questions if not q.when], k, known=known))
+    times = [q for q in questions if q.when]
+    moments = iter(when(model, graph, times, k, known=known) if times else [])
+    return [next(moments) if q.when else next(entities) for q in questions]
 
 
-def read_questions(path: Path) -> list[tuple[str | None, str, str | None]]:
-    """The questions of a file, one a line: head and relation, or head, relation and tail with ? as the hole."""
-    lines = read_bytes(path).decode("utf-8", errors="replace").splitlines()
-    first = next((line for line in lines if line.strip()), "")
-    comma = endings(path)[0] == ".csv"
-    two = len(next(csv.reader([first])) if comma else first.split("\t")) < 3
-    table = read_columns(path, ReadOptions(), ("head", "relation") if two else ("head", "relation", "tail"))
+def read_questions(path: Path) -> list[Question]:
+    """The questions of a file, one a line, with ? as the hole.
+
+    Head and relation; or head, relation and tail; or head, relation, tail and time, where an empty time is no time.
+    """
+    roles = POINT[: max(2, _width(path))]
+    table = read_columns(path, ReadOptions(), roles)
     columns = [column.to_list() for column in table.columns]
-    if two:
-        return [(head, relation, None) for head, relation in zip(*columns, strict=True)]
-    questions: list[tuple[str | None, str, str | None]] = []
-    for line, head, relation, tail in zip(table.lines.to_list(), *columns, strict=True):
-        if (head == HOLE) == (tail == HOLE):
-            raise BadInput(f"{path}:{line}: a question has one hole, a {HOLE} in place of its head or its tail")
-        questions.append((None if head == HOLE else head, relation, None if tail == HOLE else tail))
+    if len(roles) == 2:
+        return [Question(head, relation) for head, relation in zip(*columns, strict=True)]
+    questions = []
+    for line, head, relation, tail, *time in zip(table.lines.to_list(), *columns, strict=True):
+        if [head, tail, *time].count(HOLE) != 1:
+            raise BadInput(
+                f"{path}:{line}: a question has one hole, a {HOLE} in place of its head, its tail or its time"
+            )
+        head, tail = (None if name == HOLE else name for name in (head, tail))
+        questions.append(Question(head, relation, tail, next(iter(time), None) or None))
     return questions
+
+
+def _width(path: Path) -> int:
+    """How many columns the longest line has."""
+    lines = read_lines(path).decode("utf-8", errors="replace").split("\n")
+    comma = endings(path)[0] == ".csv"
+    return max(len(next(csv.reader([line]), []) if comma else line.split("\t")) for line in lines)

@@ -1,0 +1,150 @@
+"""Questions and answers: facts with a hole, and what a model puts into it, best first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from dura.types import BadInput, DuraError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+HOLE = "?"
+"""How a hole is written; as the time of a question it asks when."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A fact with one hole: `head` or `tail` is None, or both are given and `time` is "?", which asks when.
+
+    Where facts have times, a question for an entity is asked at one of them; None is the extra time of facts without one.
+
+    >>> print(Question("a", "likes"), Question(None, "likes", "b", "2014-05-06"), Question("a", "likes", "b", "?"))
+    (a, likes, ?) (?, likes, b, 2014-05-06) (a, likes, b, ?)
+    """
+
+    head: str | None
+    relation: str
+    tail: str | None = None
+    time: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.head is None) + (self.tail is None) + self.when != 1:
+            raise BadInput(
+                "a question has exactly one hole: give the relation and either the head or the tail, or both to ask when "
+                "(--when)"
+            )
+
+    @property
+    def when(self) -> bool:
+        """Whether the hole is the time."""
+        return self.time == HOLE
+
+    def __str__(self) -> str:
+        parts = [self.head or HOLE, self.relation, self.tail or HOLE, *([self.time] if self.time else [])]
+        return f"({', '.join(parts)})"
+
+    def to_dict(self) -> dict[str, str]:
+        """What is given, without the hole."""
+        return {key: value for key, value in asdict(self).items() if value not in (None, "", HOLE)}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer to a question; `label` is the entity's human name where the graph has one."""
+
+    entity: str
+    score: float
+    rank: int
+    known: bool
+    label: str
+
+    @property
+    def shown(self) -> str:
+        """The entity as it is printed."""
+        return self.entity if self.label == self.entity else f"{self.entity} ({self.label})"
+
+
+@dataclass(frozen=True)
+class TimeAnswer:
+    """One answer to the question when a fact holds."""
+
+    time: str
+    score: float
+    rank: int
+    known: bool
+
+    @property
+    def shown(self) -> str:
+        """The time as it is printed."""
+        return self.time
+
+
+A = TypeVar("A", bound=Answer | TimeAnswer)
+
+
+@dataclass(frozen=True)
+class _Ranked(Sequence[A]):
+    """The answers to one question, best first."""
+
+    key: ClassVar[str]
+    """What the answers are called in JSON."""
+    question: Question
+    answers: tuple[A, ...]
+
+    def __len__(self) -> int:
+        return len(self.answers)
+
+    def __getitem__(self, i: Any) -> Any:
+        return self.answers[i]
+
+    def __iter__(self) -> Iterator[A]:
+        return iter(self.answers)
+
+    def __repr__(self) -> str:
+        width = max((len(a.shown) for a in self), default=0)
+        rows = (f"{a.rank:>4}.  {a.shown:<{width}}  {a.score:.3f}{'  (known)' if a.known else ''}" for a in self)
+        return "\n".join([str(self.question), *rows])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {"question": self.question.to_dict(), self.key: [asdict(answer) for answer in self]}
+
+    def to_frame(self) -> pl.DataFrame:
+        """A polars DataFrame, one answer a row."""
+        import polars as pl
+
+        return pl.DataFrame([asdict(answer) for answer in self])
+
+    def to_pandas(self) -> pd.DataFrame:
+        """A pandas DataFrame, one answer a row; needs pandas."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise DuraError("pandas is not installed; pip install pandas, or use to_frame() for polars") from None
+        return pd.DataFrame([asdict(answer) for answer in self])
+
+
+class Answers(_Ranked[Answer]):
+    """The entities that answer one question, best first.
+
+    >>> Answers(Question("a", "likes"), (Answer("b", 1.5, 1, False, "b"),))
+    (a, likes, ?)
+       1.  b  1.500
+    """
+
+    key = "answers"
+
+
+class TimeAnswers(_Ranked[TimeAnswer]):
+    """The times at which a fact holds, best first.
+
+    >>> TimeAnswers(Question("a", "likes", "b", "?"), (TimeAnswer("2014-05-06", 1.5, 1, True),))
+    (a, likes, b, ?)
+       1.  2014-05-06  1.500  (known)
+    """
+
+    key = "times"
