@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 import dura
 from dura.cli.main import app
-from dura.config import Experiment, GraphSettings, TrainingSettings
+from dura.config import Experiment, GraphSettings, Section, SmoothnessSettings, TrainingSettings
 from dura.models import MODELS
 from dura.objectives import OBJECTIVES
 from dura.registry import Registry, describe
@@ -36,7 +36,11 @@ ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 REGISTRIES: dict[str, Registry[Any]] = {"model": MODELS, "regularizer": REGULARIZERS, "objective": OBJECTIVES}
-SECTIONS: dict[str, type[GraphSettings | TrainingSettings]] = {"graph": GraphSettings, "training": TrainingSettings}
+SECTIONS: dict[str, type[Section]] = {
+    "graph": GraphSettings,
+    "smoothness": SmoothnessSettings,
+    "training": TrainingSettings,
+}
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
 
@@ -250,10 +254,15 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Outputs:
     home = tmp_path_factory.mktemp("docs")
     run, questions = str(home / "run"), home / "questions.tsv"
     questions.write_text("usa\tembassy\t?\n?\tembassy\tusa\n")
+    (home / "dated.tsv").write_text("head\trelation\ttail\ttime\na\tr\tb\t2014\nb\tr\tc\t2015\n")
+    dated = str(home / "dated")
+    model = ["--model", "tcomplex", "--regularizer", "none", "--rank", "2", "--epochs", "1"]
+    CliRunner().invoke(app, ["train", "--graph", str(home / "dated.tsv"), *model, "--out", dated, "--quiet"])
     calls = {
         "dura train": ["train", "--graph", "nations", "--rank", "2", "--epochs", "1", "--out", run, "--quiet"],
         "dura evaluate": ["evaluate", run, "--by", "side"],
         "dura predict": ["predict", run, "--head", "usa", "--relation", "embassy", "-k", "2"],
+        "dura predict --when": ["predict", dated, "--head", "a", "--relation", "r", "--tail", "c", "--when"],
         "dura predict --input": ["predict", run, "--input", str(questions), "-k", "2"],
         "dura presets": ["presets"],
         "dura data list": ["data", "list"],
