@@ -1,8 +1,8 @@
 """PyKEEN beside dura: its models, its LCWA training loop, its evaluator and its reader, timed inside themselves.
 
 PyKEEN may be missing (`version()` is None): only the rows that need it are then left out. It is set up as one who knows it would
-for speed on a CPU: LCWA with cross entropy and inverse relations, torch's fused Adagrad with rate .1, no regularizer (it has no
-DURA), no progress bars, data in the main process, batch sizes given so that it searches for none, no slicing. What it prepares
+for speed on a CPU: LCWA with cross entropy and inverse relations, torch's fused Adagrad with rate .1, the regularizer that its
+models have by default (it has no DURA; its CP has none), no progress bars, data in the main process, batch sizes given so that it searches for none, no slicing. What it prepares
 once (grouping the facts, the set of known facts) is left out of its times; dura's own preparations are left in.
 """
 
@@ -55,19 +55,19 @@ def factory(facts: IntArray, sizes: Sizes) -> Any:
 
 
 def build(name: str, facts: Any, rank: int) -> Any:
-    """PyKEEN's model of dura's name and rank, with the cross entropy and without a regularizer.
+    """PyKEEN's model of dura's name and rank, with the cross entropy and the regularizer it comes with.
 
     Its own starts, N(0, 1) and uniform, spread the scores so far that the softmax is full of denormal numbers, which makes its
     steps some twenty times slower on a CPU; here it starts near zero, as dura does.
     """
-    models, nothing = part("models"), part("regularizers").NoRegularizer
+    models = part("models")
     small = partial(torch.nn.init.normal_, std=1e-2 if name == "rescal" else 1e-3)
     shared = {"triples_factory": facts, "loss": "crossentropy", "random_seed": 0, "embedding_dim": rank}
     shared |= {"entity_initializer": small, "relation_initializer": small}
     if name == "cp":  # its CP sums over `rank` slices of such vectors; with one it is ours
         return models.CP(**shared, rank=1).to("cpu")
     kind = {"complex": models.ComplEx, "rescal": models.RESCAL}[name]
-    return kind(**shared, regularizer=nothing()).to("cpu")
+    return kind(**shared).to("cpu")
 
 
 @torch.no_grad()

@@ -80,7 +80,7 @@ def test_bf16_products_are_near_float32() -> None:
 def test_the_buffer_is_bounded_and_used_again() -> None:
     objective = CrossEntropy()
     table = Table(torch.zeros(1000, 2))
-    for questions in (700, 100, 256):
+    for questions in (1500, 100, 256):
         offsets = list(range(questions + 1))
         objective(torch.zeros(questions, 2), table, offsets, torch.zeros(questions, dtype=torch.long), None, 0)
         assert objective._buffer.numel() == LARGEST * 1000

@@ -19,7 +19,7 @@ from dura.types import BadInput
 
 SCORE_BYTES = 96 << 20
 """How large the score buffer should grow; past that a block shrinks, down to `SMALLEST` questions."""
-LARGEST, SMALLEST = 512, 128
+LARGEST, SMALLEST = 1024, 128
 """Each block reads and writes the whole gradient of the table once: below 128 questions that takes as long as the products."""
 
 
