@@ -2,8 +2,9 @@
 
 PyKEEN may be missing (`version()` is None): only the rows that need it are then left out. It is set up as one who knows it would
 for speed on a CPU: LCWA with cross entropy and inverse relations, torch's fused Adagrad with rate .1, the regularizer that its
-models have by default (it has no DURA; its CP has none), no progress bars, data in the main process, batch sizes given so that it searches for none, no slicing. What it prepares
-once (grouping the facts, the set of known facts) is left out of its times; dura's own preparations are left in.
+models have by default (it has no DURA; its CP has none), no progress bars, data in the main process, batch sizes given so that it
+searches for none, no slicing. What it prepares once (grouping the facts, the set of known facts) is left out of its times; dura's
+own preparations are left in.
 """
 
 from __future__ import annotations
