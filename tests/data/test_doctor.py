@@ -84,7 +84,7 @@ def test_cost_follows_the_formula() -> None:
     details = findings(check(graph, speed=1e6))["cost"].details
     width, entities, relations, questions = 400, 3, 2, 4
     assert details["questions"] == questions
-    assert details["bytes"] == 3 * 4 * width * (entities + 2 * relations) + 4 * 256 * entities
+    assert details["bytes"] == 3 * 4 * width * (entities + 2 * relations) + 4 * 500 * entities
     assert details["seconds_an_epoch"] == pytest.approx(3 * 2 * questions * entities * width / 1e6)
 
 

@@ -94,7 +94,12 @@ def get(name: NameArgument, as_json: JsonOption = False, quiet: QuietOption = Fa
 @app.command()
 def check(
     path: Annotated[str, typer.Argument(metavar="PATH", help="A file, a folder or a graph's name.")],
-    columns: Annotated[str | None, typer.Option(help="Which columns hold head, relation, tail, e.g. 0,2,1.")] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="Which columns hold head, relation, tail, e.g. 0,2,1; with times one more, or two: begin, end."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Examine a graph: bad lines, duplicates, leaks between splits and relations, unseen entities, cost of training.
@@ -104,6 +109,8 @@ def check(
     Example:
 
         dura data check facts.tsv
+
+        dura data check visits.csv --columns from,link,to,day
     """
     from dura.data import doctor
     from dura.data.table import ReadOptions

@@ -29,8 +29,8 @@ Severity = Literal["ok", "notice", "warning", "error"]
 SEVERITIES: tuple[Severity, ...] = ("ok", "notice", "warning", "error")
 LISTED = 10
 """How many names a finding lists."""
-SCORES = 256
-"""Questions scored at a time, at most."""
+SCORES, SCORE_BYTES, FEWEST = 500, 96 << 20, 128
+"""Questions scored at a time: a default batch; fewer where they would take more than so many bytes, but at least the last."""
 MUCH = 0.05
 """From this share of the test facts on a leak is a warning."""
 
@@ -261,12 +261,12 @@ def _cost(graph: Graph, speed: float) -> Finding:
     The tables count thrice (values, gradient, Adagrad), beside one score buffer; an epoch is three products
     of all questions with all entities.
     """
-    defaults = Experiment()
+    defaults = Experiment() if graph.times is None else Experiment.of_dated_facts()
     rank = int(str(defaults.model.options["rank"]))
-    width = 2 * rank  # ComplEx: a complex number is two reals
+    width = 2 * rank  # ComplEx and TComplEx: a complex number is two reals
     entities = len(graph.entities)
     tables = 3 * 4 * width * (entities + 2 * len(graph.relations) + graph.sizes.times)
-    memory = tables + 4 * SCORES * entities
+    memory = tables + 4 * entities * min(SCORES, max(FEWEST, SCORE_BYTES // (4 * entities)))
     seconds = 3 * 2 * len(graph.questions) * entities * width / speed
     text = (
         f"training {defaults.model.name} of rank {rank} takes about {memory / 1e6:,.0f} MB beside torch "
