@@ -102,8 +102,7 @@ class DURA(Regularizer):
 
     def total(self, factors: Factors) -> Tensor:
         """Entities and products, each with its own weight."""
-        head, query = squares(factors.head, factors.counts), squares(factors.query, factors.counts)
-        return self.lambda1 * head + self.lambda2 * query + tail_squares(factors, self.lambda1, self.lambda2)
+        return both_squares(factors, self.lambda1, self.lambda2)
 
 
 class DURAI(Regularizer):
@@ -139,8 +138,7 @@ class DURA1(Regularizer):
 
     def total(self, factors: Factors) -> Tensor:
         """The form of DURA with the relation at its time."""
-        head, query = squares(factors.head, factors.counts), squares(factors.query, factors.counts)
-        return self.lambda3 * head + self.lambda4 * query + tail_squares(factors, self.lambda3, self.lambda4)
+        return both_squares(factors, self.lambda3, self.lambda4)
 
 
 class DURA2(Regularizer):
@@ -193,6 +191,12 @@ class RegP1(Regularizer):
         """The dual distances themselves, not their expansion."""
         query, head = factors.query[factors.question], factors.head[factors.question]
         return moduli(query - factors.tail, factors.complex) + moduli(factors.reverse - head, factors.complex)
+
+
+def both_squares(factors: Factors, plain: float, turned: float) -> Tensor:
+    """Σ plain·(‖h‖² + ‖t‖²) + turned·(‖hR̄‖² + ‖tRᵀ‖²) over the facts."""
+    head, query = squares(factors.head, factors.counts), squares(factors.query, factors.counts)
+    return plain * head + turned * query + tail_squares(factors, plain, turned)
 
 
 def tail_squares(factors: Factors, plain: float, turned: float) -> Tensor:

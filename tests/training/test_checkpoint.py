@@ -89,15 +89,16 @@ def test_tensors_come_back_bit_for_bit(tmp_path: Path) -> None:
         assert set(file.keys()) == set(tensors)
 
 
+keys = st.text().filter(lambda key: key != "$float")  # which is refused, and which Hypothesis reads out of the source
 states = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
     max_leaves=6,
 )
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.dictionaries(st.text(), states, max_size=4))
+@given(st.dictionaries(keys, states, max_size=4))
 def test_the_state_comes_back_exactly(state: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         Checkpoints(Path(folder)).save(3, {}, state)
