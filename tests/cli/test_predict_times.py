@@ -14,6 +14,7 @@ from dura.config import Experiment
 from dura.data.memory import from_facts
 from dura.experiments.parts import build_model
 from dura.experiments.trained import Trained
+from dura.types import BadInput
 
 DAYS = [f"2014-01-{day:02d}" for day in range(1, 13)]
 FACTS = [(f"p{i:02d}", f"r{day % 3}", f"p{(i + day) % 20:02d}", DAYS[day]) for i in range(20) for day in range(12)]
@@ -122,3 +123,23 @@ def test_the_column_of_times_is_named_when_training(home: Path) -> None:
     assert len(found["times"]) == 11
     again = CliRunner().invoke(app, ["train", "--resume", str(home / "visits"), "--time", "when"])
     assert "takes no --time" in str(again.exception)
+
+
+def test_the_doctor_is_told_where_the_times_are(tmp_path: Path) -> None:
+    visits = tmp_path / "visits.csv"
+    visits.write_text("day,from,link,to\n" + "".join(f"{t},{h},{r},{o}\n" for h, r, o, t in FACTS))
+    done = CliRunner().invoke(app, ["data", "check", str(visits), "--time", "day", "--json"])
+    report = json.loads(done.stdout)
+    assert (report["entities"], report["relations"]) == (20, 3)
+    assert next(f for f in report["findings"] if f["topic"] == "times")["text"].startswith(
+        "12 dates from 2014-01-01 to 2014-01-12"
+    )
+    for arguments, sentence in (
+        (["--time", "date"], "has no column 'date'; its first line has 'day', 'from', 'link', 'to'"),
+        (["--time", "0,1,2"], "3 columns of times are chosen"),
+    ):
+        done = CliRunner().invoke(app, ["data", "check", str(visits), *arguments])
+        assert isinstance(done.exception, BadInput)
+        assert sentence in str(done.exception)
+    done = CliRunner().invoke(app, ["data", "check", "umls", "--time", "3"])
+    assert "there is no 'umls'" in str(done.exception)

@@ -21,6 +21,14 @@ HELP: dict[str, Any] = {"rich_markup_mode": None, "context_settings": {"help_opt
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder made by 'dura train'.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, nothing else there.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress display.")]
+TimeOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="COLUMN",
+        help="Which column holds the time of a fact, or which two its begin and end, e.g. 3, date or begin,end; "
+        "head, relation, tail are the first three others, or --columns.",
+    ),
+]
 DeviceOption = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1 or mps.")]
 
 

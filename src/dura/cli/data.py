@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dura.cli.common import HELP, JsonOption, QuietOption, print_json, print_table, say
+from dura.cli.common import HELP, JsonOption, QuietOption, TimeOption, print_json, print_table, say
 
 app = typer.Typer(
     help="Graphs: the ones dura knows, where they are, and a doctor for your own.\n\n"
@@ -100,6 +101,7 @@ def check(
             help="Which columns hold head, relation, tail, e.g. 0,2,1; with times one more, or two: begin, end."
         ),
     ] = None,
+    time: TimeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Examine a graph: bad lines, duplicates, leaks between splits and relations, unseen entities, cost of training.
@@ -110,12 +112,14 @@ def check(
 
         dura data check facts.tsv
 
-        dura data check visits.csv --columns from,link,to,day
+        dura data check visits.csv --time day
     """
     from dura.data import doctor
+    from dura.data.columns import with_time
     from dura.data.table import ReadOptions
 
-    report = doctor.check(path, ReadOptions(columns=columns))
+    chosen = columns if time is None else with_time(Path(path), time, columns)
+    report = doctor.check(path, ReadOptions(columns=chosen))
     if as_json:
         print_json(report.to_dict())
     else:

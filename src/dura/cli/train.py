@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dura.cli.common import JsonOption, QuietOption, print_json, print_table, say
+from dura.cli.common import JsonOption, QuietOption, TimeOption, print_json, print_table, say
 from dura.types import BadInput
 
 if TYPE_CHECKING:
@@ -84,14 +84,7 @@ def train(
             help="Which columns hold head, relation, tail: positions from 0 or header names, e.g. 0,2,1 or from,link,to."
         ),
     ] = None,
-    time: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Which column holds the time of a fact, or which two its begin and end, e.g. 3, date or begin,end; "
-            "head, relation, tail are the first three others, or --columns.",
-        ),
-    ] = None,
+    time: TimeOption = None,
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Read on past bad lines and say how many were skipped.")
     ] = False,
@@ -201,8 +194,6 @@ def _with_time(experiment: Experiment, time: str) -> Experiment:
     from dura.data.columns import with_time
 
     settings, path = experiment.graph, Path(experiment.graph.source)
-    if not path.exists():
-        raise BadInput(f"--time names a column of a file or folder of your own, but there is no {settings.source!r}")
     header = {"auto": None, "yes": True, "no": False}[settings.header]
     columns = with_time(path, time, settings.columns or None, header=header, separator=settings.separator or None)
     return experiment.with_value("graph.columns", columns)

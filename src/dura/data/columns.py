@@ -45,6 +45,8 @@ def _facts(
     path: Path, times: tuple[int | str, ...], header: bool | None, separator: str | None
 ) -> tuple[int | str, ...]:
     """Where head, relation and tail are, beside these columns of times."""
+    if not path.exists():
+        raise BadInput(f"a column of times belongs to a file or folder of your own, but there is no {str(path)!r}")
     file = split_files(path).get("train", path) if path.is_dir() else path
     first = _first(file, separator)
     names = {name.casefold(): name for name in reversed(first)}
