@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dura.table import Table
+from dura.table import Table, flushing
 from dura.training.optimizers import optimizer
 
 ROWS, WIDTH = 12, 3
@@ -86,3 +88,18 @@ def test_products_of_another_type_are_added_in_the_tables_own() -> None:
         table.add_product(left.bfloat16(), right.bfloat16())
     assert table.gradient().dtype == torch.float32
     torch.testing.assert_close(table.gradient(), 2 * left.T @ right, rtol=0.05, atol=0.05)
+
+
+def test_tiny_numbers_are_flushed_here_and_in_new_threads_and_nowhere_else() -> None:
+    def product() -> float:
+        return float(torch.full((), 1e-20) * torch.full((), 1e-20))
+
+    assert product() > 0
+    with flushing():
+        assert product() == 0
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(product).result() == 0
+        with flushing():
+            assert product() == 0
+        assert product() == 0  # the inner one leaves it as it was
+    assert product() > 0

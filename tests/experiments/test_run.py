@@ -283,3 +283,20 @@ def test_a_run_holds_its_graph(tmp_path: Path) -> None:
     assert read.digest == graph.digest
     assert list(read.entities) == list(graph.entities)
     np.testing.assert_array_equal(read.test, graph.test)
+
+
+def test_training_and_ranking_waste_no_time_on_tiny_numbers() -> None:
+    seen: list[float] = []
+
+    def stopped() -> bool:
+        seen.append(float(torch.full((), 1e-20) * torch.full((), 1e-20)))
+        return False
+
+    trained = train(quick(), GRAPH, stopped=stopped)
+    assert seen == [0.0] * len(seen)
+    assert seen
+    ranked: list[float] = []
+    trained.evaluate(progress=lambda _, __: ranked.append(float(torch.full((), 1e-20) * torch.full((), 1e-20))))
+    assert ranked == [0.0] * len(ranked)
+    assert ranked
+    assert float(torch.full((), 1e-20) * torch.full((), 1e-20)) > 0

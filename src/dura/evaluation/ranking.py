@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dura.data.questions import Questions, reciprocal
+from dura.table import flushing
 from dura.types import BadInput, DuraError, IntArray, Ranks
 
 Twins = tuple[Tensor, Tensor]
@@ -53,6 +54,7 @@ def block_size(entities: int, itemsize: int = 4, hands: int = 1) -> int:
     return max(SMALLEST, BLOCK_BYTES // (itemsize * hands * max(1, entities)))
 
 
+@flushing()
 def rank(
     model: Scorer,
     facts: IntArray,

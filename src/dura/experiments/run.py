@@ -16,6 +16,7 @@ from dura.experiments.store import load_tables, read_graph, read_settings, write
 from dura.experiments.trained import Trained, open_run
 from dura.models import Temporal
 from dura.records import RunFolder
+from dura.table import flushing
 from dura.training.checkpoint import Checkpoints
 from dura.training.trainer import Interrupted, Listener, Plan, Progress, Trainer
 from dura.types import BadInput, DuraError
@@ -42,6 +43,7 @@ class Recorder:
         self.folder.append({"kind": "notice", "text": sentence})
 
 
+@flushing()
 def train(
     experiment: Experiment,
     graph: Graph,
@@ -73,6 +75,7 @@ def train(
     return open_run(out, experiment.training.device)
 
 
+@flushing()
 def resume(
     path: Path,
     *,
