@@ -21,12 +21,21 @@ LARGE_ROW = 4096
 """Rows of at least so many numbers are worth a call of the fused kernel each; smaller ones are gathered."""
 
 
+_STEP = inspect.unwrap(torch.optim.Adagrad.step)
+
+
 class RowAdagrad(torch.optim.Adagrad):
     """torch's Adagrad that leaves out the rows of a `Table` without a gradient: Adagrad does not move them.
 
     Where few rows have one (the heads of CP, the matrices of RESCAL, everything under sampling), the other rows, their
     sums and their gradients are not even read.
     """
+
+    # As torch wraps them, these import its compiler, which takes as long as importing torch, only to keep out of its way.
+    add_param_group = inspect.unwrap(torch.optim.Optimizer.add_param_group)
+    load_state_dict = inspect.unwrap(torch.optim.Optimizer.load_state_dict)
+    state_dict = inspect.unwrap(torch.optim.Optimizer.state_dict)
+    zero_grad = inspect.unwrap(torch.optim.Optimizer.zero_grad)
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
@@ -40,7 +49,7 @@ class RowAdagrad(torch.optim.Adagrad):
                     _step_rows(table, rows.to(table.device), self.state[table], group)
                     put_by.append((table, table.grad))
                     table.grad = None
-        loss = super().step()
+        loss = _STEP(self)
         for table, gradient in put_by:
             table.grad = gradient
         return loss

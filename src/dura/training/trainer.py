@@ -184,10 +184,8 @@ class Trainer:
         )
         penalty = self.regularizer(factors)
         smooth = self.smooth()
-        roots, gradients = [factors.query], [query_gradient]
-        if penalty.requires_grad:
-            roots, gradients = [*roots, penalty], [*gradients, torch.ones_like(penalty)]
-        torch.autograd.backward(roots, gradients)
+        # A scalar with these gradients: given tensors to begin with, torch imports sympy, most of a second.
+        torch.add(factors.query.flatten() @ query_gradient.flatten(), penalty).backward()
         values = float(loss.detach()), float(penalty.detach() + smooth)
         if not all(map(math.isfinite, values)):
             raise DuraError(self._diverged(*values))
