@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dura.cli.common import DeviceOption, JsonOption, QuietOption, RunArgument, counting_bar, print_json
+from dura.cli.common import DeviceOption, JsonOption, QuietOption, RunArgument, counting_bar, print_json, say
 
 
 class SplitName(StrEnum):
@@ -52,6 +52,8 @@ def evaluate(
 ) -> None:
     """Rank every fact of a split among all entities, other known answers left out, and print the metrics.
 
+    They are kept in the run's records too, where 'dura report' finds them.
+
     Examples:
 
         dura evaluate runs/mine
@@ -62,11 +64,14 @@ def evaluate(
 
         dura evaluate runs/mine --json | jq .mrr
     """
+    from dura.experiments.evaluations import keep
     from dura.experiments.trained import open_run
 
     trained = open_run(run, device)
     with counting_bar("ranking", quiet) as progress:
         result = trained.evaluate(split.value, by.value if by else None, filter=filtering.value, progress=progress)
+    if unkept := keep(run, result):
+        say(f"dura: {unkept}")
     if as_json:
         print_json({**result.to_dict(), "run": str(run)})
     else:

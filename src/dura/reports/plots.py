@@ -1,0 +1,135 @@
+"""Plots: one style for every figure, colour-blind safe and readable in print."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dura.records import write_atomic
+from dura.types import BadInput, DuraError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Okabe and Ito's palette without its yellow, which vanishes on white; blue and vermillion first, they differ most."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
+"""Colour is never the only difference: a copy in grey must be readable too."""
+HATCHES = ("", "//", "..", "xx", "\\\\", "oo", "++")
+MANY = 20
+"""A curve of more points has so many markers, not one a point."""
+LEGEND_LINE = 0.2
+"""Inches that a line of the legend below a figure adds to its height."""
+DPI = 150
+STYLE: dict[Any, Any] = {
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 5,
+    "svg.hashsalt": "dura",
+}
+
+
+@contextmanager
+def figure(rows: int = 1, columns: int = 1, *, width: float = 4.6, height: float = 3.4) -> Iterator[tuple[Figure, Any]]:
+    """A figure with a grid of axes in the house's style (`width`, `height` of one in inches); drawn without a screen."""
+    try:
+        import matplotlib as mpl
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise DuraError("figures need matplotlib; install it with: pip install 'dura[studies]'") from None
+    with mpl.rc_context(STYLE):
+        drawn = Figure(figsize=(width * columns, height * rows), layout="constrained")
+        FigureCanvasAgg(drawn)
+        yield drawn, drawn.subplots(rows, columns, squeeze=False)
+
+
+def curves(
+    axes: Axes,
+    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    *,
+    x: str,
+    y: str,
+    title: str = "",
+) -> None:
+    """Named curves of (xs, ys), told apart by colour, line and marker."""
+    for i, (name, (xs, ys)) in enumerate(lines.items()):
+        style: dict[str, Any] = {
+            "color": COLOURS[i % len(COLOURS)],
+            "linestyle": LINES[_turned(i)],
+            "marker": MARKERS[_turned(i)],
+            "markevery": max(1, len(xs) // MANY),
+        }
+        axes.plot(list(xs), list(ys), label=name, **style)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.set_title(title)
+    if len(lines) > 1:
+        axes.legend()
+
+
+def bars(axes: Axes, groups: Mapping[str, Mapping[str, float]], *, y: str, title: str = "") -> None:
+    """Bars side by side: `groups[series][place]`, one colour and hatch a series; a place that a series lacks stays empty."""
+    places = list(dict.fromkeys(place for heights in groups.values() for place in heights))
+    width = 0.8 / len(groups)
+    for i, (series, heights) in enumerate(groups.items()):
+        at = [place + (i - (len(groups) - 1) / 2) * width for place in range(len(places))]
+        hatch = HATCHES[_turned(i)]
+        colour = COLOURS[i % len(COLOURS)]
+        tops = [heights.get(place, math.nan) for place in places]
+        axes.bar(at, tops, width, label=series, color=colour, hatch=hatch, edgecolor="white")
+    axes.set_xticks(range(len(places)), places)
+    axes.set_xlim(-0.5, len(places) - 0.5)
+    axes.grid(axis="x", visible=False)
+    axes.set_ylabel(y)
+    axes.set_title(title)
+    if len(groups) > 1:
+        axes.legend()
+
+
+def _turned(i: int) -> int:
+    """Which line, marker or hatch goes with the colour of series i; where colours come round again, it is another."""
+    return (i + i // len(COLOURS)) % len(COLOURS)
+
+
+def legend_below(drawn: Figure, axes: Axes) -> None:
+    """Move the legend under the figure, where long names cover no curve."""
+    legend = axes.get_legend()
+    if legend is not None:
+        handles, names = axes.get_legend_handles_labels()
+        legend.remove()
+        columns = 1 if max(map(len, names)) > 24 else 3
+        drawn.set_figheight(drawn.get_figheight() + LEGEND_LINE * math.ceil(len(names) / columns))
+        drawn.legend(handles, names, loc="outside lower left", ncols=columns)
+
+
+def rendered(drawn: Figure, kind: str) -> bytes:
+    """The figure as the bytes of a png, svg or pdf file; nothing in it tells the time."""
+    if kind not in ("png", "svg", "pdf"):
+        raise BadInput(f"a figure can be written as .png, .svg or .pdf, not as {kind!r}")
+    metadata = {"Date": None} if kind == "svg" else {"CreationDate": None} if kind == "pdf" else {}
+    out = io.BytesIO()
+    drawn.savefig(out, format=kind, dpi=DPI, metadata=metadata)
+    return out.getvalue()
+
+
+def save(drawn: Figure, path: Path) -> Path:
+    """Write the figure whole or not at all; the ending (.png, .svg, .pdf) says how."""
+    data = rendered(drawn, path.suffix.removeprefix("."))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, data)
+    return path

@@ -1,0 +1,167 @@
+"""Runs: a run folder as plain values: what it is, its curve, its evaluations and what happened in it.
+
+Only settings.toml, run.json and records.jsonl are read, so a copy without facts and checkpoints will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dura.config import Experiment
+from dura.records import RunFolder, curve
+from dura.registry import Value
+
+Figures = Mapping[str, Any]
+"""The figures of one set of ranks: mrr, hits (by k as text), mean_rank, amri, ranks."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What `dura evaluate` left in the records: one split under one filter, of the tables of one epoch."""
+
+    split: str
+    epoch: int | None
+    """Whose tables were ranked; None where the run does not say."""
+    ties: Mapping[str, Figures]
+    protocol: Mapping[str, Any]
+    groups: Mapping[str, Mapping[str, Figures]]
+    """By kind (side, relation, category, category-side) and name."""
+
+    @property
+    def headline(self) -> Figures:
+        """The figures under the protocol's tie policy."""
+        return self.ties[self.protocol["ties"]]
+
+    @property
+    def filter(self) -> str:
+        """Which known answers were left out, in words."""
+        return str(self.protocol["filter"])
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Evaluation:
+        """The evaluation of a record of that kind."""
+        return cls(record["split"], record.get("epoch"), record["ties"], record["protocol"], record.get("by", {}))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder's plain values; `name` tells it from the others of a report."""
+
+    name: str
+    path: Path
+    about: Mapping[str, Any]
+    settings: str
+    """The text of settings.toml."""
+    records: Sequence[Mapping[str, Any]]
+
+    @cached_property
+    def experiment(self) -> Experiment:
+        """The settings, parsed."""
+        return Experiment.from_toml(self.settings, where=str(self.path / "settings.toml"))
+
+    @cached_property
+    def curve(self) -> list[dict[str, Any]]:
+        """One record an epoch."""
+        return curve(self.records)
+
+    @cached_property
+    def best(self) -> dict[str, Any] | None:
+        """The record of the epoch with the best valid MRR, the first of several."""
+        validated = [record for record in self.curve if "valid" in record]
+        return max(validated, key=lambda record: record["valid"]["mrr"] or 0.0) if validated else None
+
+    @cached_property
+    def evaluations(self) -> list[Evaluation]:
+        """The newest evaluation of each split and filter, test first; breakdowns of the same tables come together."""
+        newest: dict[tuple[str, str], Evaluation] = {}
+        for record in self.records:
+            if record.get("kind") == "evaluation":
+                found = Evaluation.of(record)
+                before = newest.get((found.split, found.filter))
+                if before is not None and before.epoch == found.epoch:
+                    found = replace(found, groups={**before.groups, **found.groups})
+                newest[found.split, found.filter] = found
+        order = ("test", "valid", "train")
+        return sorted(newest.values(), key=lambda found: (order.index(found.split), "static" in found.filter))
+
+    def evaluation(self, split: str = "test") -> Evaluation | None:
+        """The first evaluation of a split: where facts have times, by the time-aware filter if there is one."""
+        return next((found for found in self.evaluations if found.split == split), None)
+
+    @property
+    def state(self) -> str:
+        """How the run stands, in words."""
+        last = [
+            record for record in self.records if record.get("kind") in ("start", "resume", "epoch", "failure", "end")
+        ]
+        done = f"{len(self.curve):,} of at most {self.experiment.training.epochs:,} epochs"
+        if not last:
+            return "a saved model, without records of its training"
+        words = {"end": "finished", "failure": "failed"}
+        return f"{words.get(last[-1]['kind'], 'not finished (it is training, or was stopped)')}, {done}"
+
+    @property
+    def events(self) -> list[str]:
+        """Resumes, notices and failures in their order, as sentences."""
+        return [sentence for record in self.records if (sentence := _event(record))]
+
+
+def _event(record: Mapping[str, Any]) -> str:
+    kind = record.get("kind")
+    if kind == "resume":
+        return f"resumed after epoch {record.get('epoch')}, step {record.get('step')}"
+    if kind in ("notice", "failure"):
+        return f"{kind}: {record.get('text')}"
+    return str(record.get("auto", "")) if kind == "start" else ""
+
+
+def read_run(path: Path, name: str = "") -> Run:
+    """Read a run folder; a missing or damaged one is an error in one sentence."""
+    folder = RunFolder.open(path)
+    return Run(name or path.resolve().name, path, folder.about(), folder.settings(), folder.records())
+
+
+def read_runs(paths: Sequence[Path]) -> list[Run]:
+    """Read several run folders and tell them apart by as little of their paths as is needed."""
+    return [read_run(path, name) for path, name in zip(paths, short_names(paths), strict=True)]
+
+
+def short_names(paths: Sequence[Path]) -> list[str]:
+    """The folders' names, with as many of the folders above as make them differ.
+
+    >>> short_names([Path("/a/seed-0/umls"), Path("/a/seed-1/umls")])
+    ['seed-0/umls', 'seed-1/umls']
+    """
+    whole = [path.resolve().parts for path in paths]
+    for size in range(1, max(map(len, whole), default=0)):
+        names = ["/".join(parts[-size:]) for parts in whole]
+        if len(set(names)) == len(set(whole)):
+            return names
+    return ["/".join(parts) for parts in whole]
+
+
+def flat_settings(experiment: Experiment) -> dict[str, Value]:
+    """Every setting by its path, without what a preset expects.
+
+    >>> flat_settings(Experiment())["model.rank"]
+    200
+    """
+    tables = experiment.to_dict().items()
+    return {
+        f"{table}.{key}": tuple(value) if isinstance(value, list) else value
+        for table, values in tables
+        if table not in ("version", "expected")
+        for key, value in values.items()
+    }
+
+
+def differing(runs: Iterable[Run]) -> dict[str, list[Value | None]]:
+    """The settings in which runs differ, by path, with each run's value (None where it has no such setting)."""
+    settings = [flat_settings(run.experiment) for run in runs]
+    paths = dict.fromkeys(path for values in settings for path in values)
+    found = {path: [values.get(path) for values in settings] for path in paths}
+    return {path: values for path, values in found.items() if len(set(values)) > 1}

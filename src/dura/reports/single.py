@@ -1,0 +1,202 @@
+"""Single: what a report says of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from shlex import quote
+from typing import Any
+
+from dura.config import Component
+from dura.reports.blocks import Block, Code, Gallery, Points, Section, Terms, Text, Tiles
+from dura.reports.drawing import mrr_bars, training_pictures
+from dura.reports.runs import Evaluation, Run
+from dura.reports.tables import Cell, Sheet
+from dura.types import TIES
+
+MANY = 12
+"""A breakdown of more rows is folded away."""
+KINDS = ("category", "category-side", "side", "relation")
+FIGURE_DIGITS = {"mean rank": 1}
+
+
+def single(run: Run) -> list[Block]:
+    """All of one run, what matters most first."""
+    pictures = training_pictures(run)
+    curves: list[Block] = [Gallery(pictures)] if pictures else [Text("The records hold no epoch.")]
+    return [
+        headline(run),
+        *warnings(run),
+        Section("What it is", [what_it_is(run)]),
+        Section("Training", curves),
+        *evaluation_sections(run),
+        *history(run),
+        Section("Settings", [Code(run.settings, "toml")]),
+        Section("Versions", [versions(run)]),
+    ]
+
+
+def in_short(run: Run) -> str:
+    """One sentence: model, regularizer, graph and its counts."""
+    e, graph = run.experiment, run.about.get("graph", {})
+    size = f" of rank {e.model.options['rank']}" if "rank" in e.model.options else ""
+    return f"{e.model.name}{size}, regularizer {e.regularizer.name}, on {graph.get('name')}: {counts(graph)}."
+
+
+def counts(graph: Mapping[str, Any]) -> str:
+    """The sizes of a graph in words, as far as they are known."""
+    known = [f"{graph[key]:,} {key}" for key in ("entities", "relations", "times") if key in graph]
+    facts = [f"{graph[split]:,} {split}" for split in ("train", "valid", "test") if split in graph]
+    return ", ".join([*known, f"facts {' / '.join(facts)}"] if facts else known)
+
+
+def headline(run: Run) -> Tiles:
+    """The figures to be seen first; test before valid."""
+    found, items = run.evaluation(), list[tuple[str, str, str]]()
+    if found is not None:
+        figures, ties = found.headline, f"{found.protocol['ties']} ties"
+        items.append(("test MRR", f"{figures['mrr']:.4f}", ties))
+        items += [(f"test Hits@{k}", f"{figures['hits'][k]:.4f}", ties) for k in ("1", "3", "10")]
+    if run.best is not None:
+        items.append(("best valid MRR", f"{run.best['valid']['mrr'] or 0.0:.4f}", f"epoch {run.best['epoch']}"))
+    if run.curve:
+        speed = f"{run.curve[-1]['facts_per_second'] or 0:,.0f} facts/s in the last epoch"
+        items.append(("time in steps", duration(run.curve[-1]["seconds"] or 0.0), speed))
+    expected = run.experiment.expected.get("mrr")
+    if isinstance(expected, int | float):
+        items.append(("expected MRR", f"{expected:.4f}", "by its preset"))
+    return Tiles(items)
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it.
+
+    >>> duration(7.31), duration(95), duration(1856), duration(8000)
+    ('7.3 s', '1.6 min', '31 min', '2.2 h')
+    """
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= size:
+            return f"{seconds / size:.{1 if seconds < 10 * size else 0}f} {unit}"
+    return f"{seconds:.1f} s"
+
+
+def warnings(run: Run) -> list[Block]:
+    """What a reader must know before trusting the figures: no evaluation, or one of older tables."""
+    found = run.evaluation()
+    command = f"`dura evaluate {quote(str(run.path))} --by category`"
+    if found is None:
+        return [
+            Text(f"The test facts have not been ranked. {command} does it and leaves the figures in the run.", True)
+        ]
+    if None not in (found.epoch, run.best) and run.best is not None and found.epoch != run.best["epoch"]:
+        text = f"The test figures are those of epoch {found.epoch}, but the best epoch is now {run.best['epoch']}."
+        return [Text(f"{text} {command} ranks anew.", True)]
+    return []
+
+
+def what_it_is(run: Run) -> Terms:
+    """Graph, parts and state in short answers."""
+    e, graph = run.experiment, run.about.get("graph", {})
+    training = e.training
+    items = [
+        ("graph", f"{graph.get('name')}: {counts(graph)}"),
+        ("model", _component(e.model)),
+        ("regularizer", _component(e.regularizer)),
+        ("objective", _component(e.objective)),
+        ("optimizer", _component(e.optimizer)),
+        ("batch", f"{training.batch} {training.batching}, seed {training.seed}"),
+        ("state", run.state),
+        ("folder", str(run.path)),
+    ]
+    if e.smoothness.weight:
+        items.insert(3, ("smoothness", f"weight {e.smoothness.weight:g}, p {e.smoothness.p}"))
+    if e.expected:
+        items.append(("expected", "; ".join(f"{key} {value}" for key, value in e.expected.items())))
+    return Terms(items)
+
+
+def _component(part: Component) -> str:
+    options = ", ".join(f"{key} {value}" for key, value in part.options.items())
+    return f"{part.name} ({options})" if options else part.name
+
+
+def metrics_sheet(run: Run, title: str = "") -> Sheet:
+    """Every evaluation under every tie policy."""
+    rows = [
+        {"split": found.split, "filter": found.filter, "ties": ties, **figures_row(found.ties[ties])}
+        for found in run.evaluations
+        for ties in TIES
+        if ties in found.ties
+    ]
+    if len({found.filter for found in run.evaluations}) == 1:
+        rows = [{key: value for key, value in row.items() if key != "filter"} for row in rows]
+    return Sheet(title, rows, digits=FIGURE_DIGITS)
+
+
+def figures_row(figures: Mapping[str, Any]) -> dict[str, Cell]:
+    """The figures of one set of ranks as cells."""
+    hits = {f"Hits@{k}": share for k, share in figures["hits"].items()}
+    rest = {"mean rank": figures["mean_rank"], "AMRI": figures["amri"], "ranks": figures["ranks"]}
+    return {"MRR": figures["mrr"], **hits, **rest}
+
+
+def evaluation_sections(run: Run) -> list[Section]:
+    """The metrics with their protocol, then the breakdowns."""
+    if not run.evaluations:
+        return []
+    blocks: list[Block] = [metrics_sheet(run), protocol(run.evaluations[0])]
+    for found in run.evaluations:
+        blocks += breakdowns(found)
+    return [Section("Evaluation", blocks)]
+
+
+def protocol(found: Evaluation) -> Terms:
+    """How the figures were obtained."""
+    p = found.protocol
+    unseen = p.get("unseen_entities", {})
+    return Terms(
+        [
+            ("known answers left out", found.filter),
+            *([("times", str(p["times"]))] if "times" in p else []),
+            ("sides", str(p.get("sides"))),
+            ("ranked", str(p.get("candidates"))),
+            ("headline", f"{p.get('ties')} ties"),
+            ("not seen in train", "{} entities, in {} ranked facts".format(*unseen.values()) if unseen else "unknown"),
+            ("tables of epoch", "unknown" if found.epoch is None else str(found.epoch)),
+        ]
+    )
+
+
+def breakdowns(found: Evaluation) -> list[Block]:
+    """The figures by category, side and relation, as far as they were asked for; long ones folded."""
+    blocks: list[Block] = []
+    for kind in sorted(found.groups, key=KINDS.index):
+        groups = found.groups[kind]
+        title = f"{found.split} facts by {kind.replace('-', ' and ')}"
+        # Relations come with the most facts first; categories and sides have an order of their own.
+        names = sorted(groups, key=lambda name: -groups[name]["ranks"]) if kind == "relation" else groups
+        rows = [{kind: name, **figures_row(groups[name])} for name in names]
+        inside: list[Block] = [Sheet("", rows, digits=FIGURE_DIGITS)]
+        if kind.startswith("category"):
+            stem = f"{found.split}-{kind}{'-static' if 'static' in found.filter else ''}"
+            inside.insert(0, Gallery([mrr_bars(stem, f"MRR of the {title}", {found.split: groups})]))
+        blocks.append(Section(title, inside, folded=len(rows) > MANY))
+    return blocks
+
+
+def history(run: Run) -> list[Section]:
+    """Resumes, notices and failures, where there were any."""
+    return [Section("What happened", [Points(run.events)])] if run.events else []
+
+
+def versions(run: Run) -> Terms:
+    """Which program made what, and of which data."""
+    ranked = sorted({str(found.protocol.get("dura")) for found in run.evaluations})
+    return Terms(
+        [
+            ("trained with", f"dura {run.about.get('dura')}"),
+            *([("evaluated with", f"dura {', '.join(ranked)}")] if ranked else []),
+            ("begun", str(run.about.get("created"))),
+            ("run folder format", str(run.about.get("format"))),
+            ("digest of the data", f"`{run.about.get('graph', {}).get('digest')}`"),
+        ]
+    )
