@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dura.config import Experiment, preset
 from dura.data import from_facts, load
@@ -13,6 +13,9 @@ from dura.data.columns import with_time
 from dura.data.graph import Graph
 from dura.experiments.trained import Trained, open_run
 from dura.types import BadInput
+
+if TYPE_CHECKING:
+    from dura.experiments.tracking import Tracker
 
 __all__ = ["fit", "from_facts", "load", "open", "read"]
 
@@ -71,15 +74,19 @@ def fit(
     settings: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     progress: bool | None = None,
+    track: str | Sequence[str | Tracker] = (),
 ) -> Trained:
     """Train a model on a graph and return it, best state by validation.
 
     What is not given comes from `preset` (a name such as "umls/complex-dura") or the defaults. `settings` takes any other
     setting by its path: `settings={"regularizer.weight": 0.1}`. With `out` the run is kept in a folder that `dura.open` and
-    `dura train --resume` read. `progress` shows a live display (the default on a terminal).
+    `dura train --resume` read. `progress` shows a live display (the default on a terminal). `track` names trackers that get the
+    curves too ("tensorboard", "mlflow"); a `dura.experiments.tracking.Tracker` of your own may stand among them.
     """
     from dura.experiments.run import train
+    from dura.experiments.tracking import open_trackers, tracking
 
+    trackers, folder = open_trackers(track), None if out is None else Path(out)
     experiment = choose(
         preset,
         model=model,
@@ -95,8 +102,11 @@ def fit(
     ).with_value("graph.source", graph.name)
     from dura.training.display import display
 
-    with display(experiment, graph.name, quiet=progress is False) as listener:
-        return train(experiment, graph, None if out is None else Path(out), listeners=(listener,))
+    with (
+        display(experiment, graph.name, quiet=progress is False) as listener,
+        tracking(trackers, experiment, graph.name, folder, listener.notice) as others,
+    ):
+        return train(experiment, graph, folder, listeners=(listener, *others))
 
 
 def choose(
