@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dura.records import FORMAT, RunFolder, curve, write_atomic
+from dura.records import PLAIN, RunFolder, curve, write_atomic
 from dura.types import BadInput, DuraError
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="uses Linux's mount and limits")
@@ -203,7 +203,7 @@ def test_create_describe_open(tmp_path: Path) -> None:
     again = RunFolder.open(run.path)
     about = again.about()
     assert list(about) == ["format", "dura", "created", "graph"]
-    assert about["format"] == FORMAT == 1
+    assert about["format"] == PLAIN == 1
     assert about["graph"] == {"name": "toy", "digest": "d", "entities": 3}
     assert about["created"].endswith("+00:00")
     assert again.settings() == "version = 1\n"
@@ -237,7 +237,7 @@ def test_create_refuses_what_is_there(tmp_path: Path) -> None:
         (b"\xff", "cannot be read"),
         (b"[]", "is damaged"),
         (b'{"format": "1"}', "is damaged"),
-        (b'{"format": 2}', "has format 2, but this dura reads formats up to 1; update dura"),
+        (b'{"format": 3}', "has format 3, but this dura reads formats up to 2; update dura"),
     ],
 )
 def test_open_refuses(tmp_path: Path, content: bytes | None, sentence: str) -> None:

@@ -31,8 +31,10 @@ from typing import Any
 
 from dura.types import BadInput, DuraError, __version__
 
-FORMAT = 1
-"""The newest format of run folders that this program reads, and the one it writes."""
+PLAIN, PACKED = 1, 2
+"""The format of run folders, and of those whose tables are packed, which programs that know no packed tables refuse."""
+FORMAT = PACKED
+"""The newest format that this program reads."""
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -167,10 +169,10 @@ class RunFolder:
         except (OSError, UnicodeDecodeError) as error:
             raise DuraError(f"the settings of the run {self.path} cannot be read: {error}") from error
 
-    def describe(self, graph: Mapping[str, Any]) -> None:
-        """Write run.json with what the graph is; from now on the folder is a run."""
+    def describe(self, graph: Mapping[str, Any], version: int = PLAIN) -> None:
+        """Write run.json with what the graph is; from now on the folder is a run, of this format."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        about = {"format": FORMAT, "dura": __version__, "created": now, "graph": dict(graph)}
+        about = {"format": version, "dura": __version__, "created": now, "graph": dict(graph)}
         write_atomic(self.path / "run.json", (json.dumps(_finite(about), indent=2) + "\n").encode())
 
     def about(self) -> dict[str, Any]:

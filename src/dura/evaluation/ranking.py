@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dura.data.questions import Questions, reciprocal
+from dura.models import Model
+from dura.models.packed import Packed
 from dura.table import flushing
 from dura.types import BadInput, DuraError, IntArray, Ranks
 
@@ -40,8 +42,13 @@ class Scorer(Protocol):
     def tails(self) -> Tensor:
         """The rows of all entities as answers [n, w]."""
 
-    def compare(self, query: Tensor, targets: Tensor, out: Tensor | None = None) -> Tensor:
-        """The scores [b, n], written to `out` where given."""
+    def compare(self, query: Tensor, targets: Any, out: Tensor | None = None) -> Tensor:
+        """The scores [b, n] of the queries against what `tails` gave, written to `out` where given."""
+
+
+def targets(model: Scorer) -> Tensor | Packed:
+    """What queries are compared with: all tails, and where a model holds them packed, as they are."""
+    return model.targets() if isinstance(model, Model) else model.tails()
 
 
 def block_size(entities: int, itemsize: int = 4, hands: int = 1) -> int:
@@ -77,15 +84,16 @@ def rank(
     asked = np.concatenate([facts, reciprocal(facts, relations)])
     greater, equal, candidates = (np.zeros(len(asked), dtype=np.int64) for _ in range(3))
     with torch.no_grad():
-        tails = model.tails()
+        tails = targets(model)
         hands = torch.get_num_threads() if tails.device.type == "cpu" else 1
-        size = block or block_size(len(tails), tails.element_size(), hands)
+        size = block or block_size(len(tails), tails.dtype.itemsize, hands)
         groups = _group(asked, size)
         answers = known.known(groups.head, groups.relation, groups.time)
         twins, reach = _twins(tails), _longest(tails)
     starts = range(0, len(groups), size)
     hands = max(1, min(hands, len(starts)))
-    rooms = [tails.new_empty(min(size, len(groups)), len(tails)) for _ in range(hands)]
+    room_shape = min(size, len(groups)), len(tails)
+    rooms = [torch.empty(room_shape, dtype=tails.dtype, device=tails.device) for _ in range(hands)]
     count = _count if tails.device.type == "cpu" else _count_on_device
 
     @torch.no_grad()
@@ -143,7 +151,9 @@ def _group(asked: IntArray, block: int) -> Questions:
     return questions.take(np.lexsort((-questions.counts, np.arange(len(questions)) // block)))
 
 
-def _score(model: Scorer, group: Questions, tails: Tensor, twins: Twins | None, reach: float, room: Tensor) -> Tensor:
+def _score(
+    model: Scorer, group: Questions, tails: Tensor | Packed, twins: Twins | None, reach: float, room: Tensor
+) -> Tensor:
     """The scores of all entities for these questions, in `room` or other memory that may be written to."""
     asked = [ids for ids in (group.head, group.relation, group.time) if ids is not None]
     query = model.query(*(torch.from_numpy(ids).to(tails.device) for ids in asked))
@@ -158,8 +168,10 @@ def _score(model: Scorer, group: Questions, tails: Tensor, twins: Twins | None, 
     return scores if scores.element_size() >= 4 else scores.float()
 
 
-def _longest(rows: Tensor) -> float:
+def _longest(rows: Tensor | Packed) -> float:
     """The largest norm of a row."""
+    if isinstance(rows, Packed):
+        return rows.longest()
     return float(torch.linalg.vector_norm(rows, dim=1).max()) if len(rows) else 0.0
 
 
@@ -174,12 +186,16 @@ def _refuse_non_finite(scores: Tensor, group: Questions) -> None:
     )
 
 
-def _twins(tails: Tensor) -> Twins | None:
+def _twins(tails: Tensor | Packed) -> Twins | None:
     """Entities whose rows equal an earlier entity's, and those earlier ones; None where all rows differ.
 
     Equal rows must tie, but a product may round them differently at the edges of its tiles (with AVX2 in a third of all
     questions, with AVX-512 where a question is alone in its block), so the score of one is copied to the others.
     """
+    if isinstance(tails, Packed):
+        earliest = _earliest(tails.fingerprints())
+        others = np.flatnonzero(earliest != np.arange(len(tails)))
+        return (torch.from_numpy(others), torch.from_numpy(earliest[others])) if len(others) else None
     # Four numbers tell nearly all rows apart; only the others are compared in full. Adding 0 turns -0 into 0.
     alike = _earliest(tails[:, :4])
     if (alike == np.arange(len(tails))).all():

@@ -11,7 +11,7 @@ import numpy as np
 from dura.data.categories import relation_categories
 from dura.data.graph import Graph
 from dura.evaluation.metrics import HITS, Group, by, metrics
-from dura.evaluation.ranking import Scorer, rank
+from dura.evaluation.ranking import Scorer, rank, targets
 from dura.models import Model
 from dura.types import TIES, BadInput, Filter, IntArray, Metrics, Ranks, Split, Ties, __version__
 
@@ -144,7 +144,7 @@ def evaluate(
 
 def _check_sizes(model: Scorer, graph: Graph) -> None:
     """Refuse a model of another graph; a static model may be ranked on dated facts, their times only choose the filter."""
-    pairs = [("entities", len(model.tails()), graph.sizes.entities)]
+    pairs = [("entities", len(targets(model)), graph.sizes.entities)]
     if isinstance(model, Model) and model.temporal:
         pairs.append(("times", model.sizes.times, graph.sizes.times))
     for what, mine, theirs in pairs:

@@ -15,7 +15,7 @@ from dura.data import load
 from dura.data.graph import Graph
 from dura.data.times import Times
 from dura.data.vocabulary import Vocabulary
-from dura.records import RunFolder, write_atomic
+from dura.records import PLAIN, RunFolder, write_atomic
 from dura.types import SPLITS, DuraError, IntArray
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def read_settings(folder: RunFolder) -> Experiment:
     return Experiment.from_toml(folder.settings())
 
 
-def write_graph(folder: RunFolder, graph: Graph) -> None:
-    """Write vocabularies, labels and facts, and what they are into run.json."""
+def write_graph(folder: RunFolder, graph: Graph, version: int = PLAIN) -> None:
+    """Write vocabularies, labels and facts, and what they are into run.json with the folder's format."""
     import safetensors.numpy
 
     write_atomic(folder.path / "entities.txt", graph.entities.text().encode())
@@ -66,7 +66,8 @@ def write_graph(folder: RunFolder, graph: Graph) -> None:
             "relations": len(graph.relations),
             **({"times": len(graph.times)} if graph.times is not None else {}),
             **{split: len(graph.facts(split)) for split in SPLITS},
-        }
+        },
+        version=version,
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from dura.config import Experiment
 from dura.data.graph import Graph
-from dura.experiments.store import load_tables, read_graph, read_settings, write_graph
+from dura.experiments.store import load_tables, read_graph, read_settings
 from dura.records import RunFolder
 from dura.types import BadInput, Filter, Split
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dura.evaluation import Group, Result
     from dura.inference import Answers, TimeAnswers
     from dura.models import Model
+    from dura.models.packed import NumberType
 
 Asked = tuple[str | None, str, str | None] | tuple[str | None, str, str | None, str | None]
 """A question: head, relation and tail, None where the hole is, and where facts have times the time at which it is asked."""
@@ -107,26 +108,34 @@ class Trained:
 
     def save(self, path: str | Path) -> Path:
         """Write a run folder with settings, graph and tables; `dura.open` reads it."""
-        from dura.training.checkpoint import Checkpoints
+        return self.export(path)
 
-        folder = RunFolder.create(Path(path))
-        folder.write_settings(self.experiment.to_toml())
-        write_graph(folder, self.graph)
-        tables = {name: table.detach().cpu() for name, table in self.model.named_parameters()}
-        Checkpoints(folder.path / "checkpoints").save_best(0, tables, {})
-        return folder.path
+    def export(self, path: str | Path, *, sparse: float | None = None, dtype: NumberType = "float32") -> Path:
+        """The same with small tables: the share `sparse` of the entities' entries zero, or numbers of a small type, or both.
+
+        `dura.open` reads it, and what it opens evaluates and predicts with the small tables as they are. `dtype` is "float32",
+        "float16" or "int8".
+
+        >>> model.export("runs/small", sparse=0.7, dtype="int8")  # doctest: +SKIP
+        """
+        from dura.experiments.export import export
+
+        return export(self, path, sparse=sparse, dtype=dtype).path
 
 
 def open_run(path: str | Path, device: str = "cpu") -> Trained:
     """Open a run folder: its best tables by validation, the newest ones where there was none."""
+    from dura.experiments.export import open_exported
     from dura.experiments.parts import build_model
     from dura.training.checkpoint import Checkpoints
 
     folder = RunFolder.open(Path(path))
     experiment, graph = read_settings(folder), read_graph(folder)
-    model = build_model(experiment, graph.sizes, device)
     checkpoints = Checkpoints(folder.path / "checkpoints")
     best = checkpoints.best()
+    if best is not None and (packed := best[1].get("packed")):
+        return Trained(open_exported(experiment, graph.sizes, best[0], packed, device), graph, experiment, folder.path)
+    model = build_model(experiment, graph.sizes, device)
     if best is not None:
         load_tables(model, best[0])
         return Trained(model, graph, experiment, folder.path)

@@ -62,8 +62,9 @@ def _block(
     model: Model, graph: Graph, questions: Sequence[Question], ids: IntArray, k: int, known: bool
 ) -> list[Answers]:
     times = None if graph.times is None else ids[:, 2]
-    head, relation, time = torch.from_numpy(ids.T.copy()).to(model.tail_table.device)
-    scores = model.compare(model.query(head, relation, None if times is None else time), model.tails())
+    targets = model.targets()
+    head, relation, time = torch.from_numpy(ids.T.copy()).to(targets.device)
+    scores = model.compare(model.query(head, relation, None if times is None else time), targets)
     check_finite(scores)
     facts = graph.known.known(ids[:, 0], ids[:, 1], times)
     is_known = torch.zeros_like(scores, dtype=torch.bool)

@@ -15,10 +15,11 @@ MOST_BYTES = 64_000_000
 
 def score_facts(model: Model, head: Tensor, relation: Tensor, tail: Tensor, time: Tensor | None = None) -> Tensor:
     """The score of each fact [n], on the CPU: what `model.score` gives."""
-    table, scores = model.tail_table, torch.empty(len(head), dtype=model.tail_table.dtype)
+    table = model.targets()
+    scores = torch.empty(len(head), dtype=table.dtype)
     numbers = math.prod(model.family.shape(model.rank)) if isinstance(model, SemanticMatching) else table.shape[1]
     # Three for each: the rows of relation and time, and what they are together.
-    block = max(1, MOST_BYTES // (3 * numbers * table.element_size()))
+    block = max(1, MOST_BYTES // (3 * numbers * table.dtype.itemsize))
     with torch.no_grad():
         for at in range(0, len(head), block):
             h, r, t = (column[at : at + block].to(table.device) for column in (head, relation, tail))

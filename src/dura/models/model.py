@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from dura.models.families import Family, Relations, Rows
+from dura.models.packed import Packed
 from dura.table import Table
 from dura.types import BadInput, Factors, Sizes
 
@@ -54,9 +55,13 @@ class Model(nn.Module, ABC):
         """The query and all that a regularizer may look at, for questions (head, relation) and the facts
         (question[i], answers[i])."""
 
-    def compare(self, query: Tensor, targets: Tensor, out: Tensor | None = None) -> Tensor:
+    def targets(self) -> Tensor | Packed:
+        """What queries are compared with: the rows of all tails, or their packed form."""
+        return self.tails()
+
+    def compare(self, query: Tensor, targets: Tensor | Packed, out: Tensor | None = None) -> Tensor:
         """The scores of queries [m, w] against targets [n, w]: [m, n]."""
-        return torch.mm(query, targets.mT, out=out)
+        return targets.compare(query, out) if isinstance(targets, Packed) else torch.mm(query, targets.mT, out=out)
 
     @abstractmethod
     def score(self, head: Tensor, relation: Tensor, tail: Tensor, time: Tensor | None = None) -> Tensor:
@@ -67,10 +72,14 @@ class SemanticMatching(Model):
     """Scores are inner products. Families say how R acts; `relation` says what R is: static and temporal models differ only there.
 
     A concrete model sets `family` and `shared` (one table for heads and tails) and how its tables start.
+    Where the tables of entities are packed, the model answers as any other but cannot be trained.
     """
 
     family: Family
     shared: bool = True
+    entity: Table | Packed
+    answer: Table | Packed
+    """The entities as tails, where they have a table of their own."""
 
     def __init__(self, sizes: Sizes, rank: int, init_scale: float) -> None:
         super().__init__()
@@ -101,15 +110,22 @@ class SemanticMatching(Model):
     @property
     def tail_table(self) -> Table:
         """The table of all tails; the heads' own where the model shares one."""
-        return self.entity if self.shared else self.answer
+        table = self.entity if self.shared else self.answer
+        if isinstance(table, Packed):
+            raise BadInput("the tables of this model are packed, so it can be asked but not trained")
+        return table
 
     def heads(self, entities: Tensor | None = None) -> Tensor:
         """The rows of these entities as heads."""
-        return self.entity if entities is None else self.entity.read(entities)
+        return _rows(self.entity, entities)
 
     def tails(self, entities: Tensor | None = None) -> Tensor:
         """The rows of these entities as tails."""
-        return self.tail_table if entities is None else self.tail_table.read(entities)
+        return _rows(self.entity if self.shared else self.answer, entities)
+
+    def targets(self) -> Tensor | Packed:
+        """The table of all tails as it is."""
+        return self.entity if self.shared else self.answer
 
     def relation(self, relation: Tensor, time: Tensor | None = None) -> Relations:  # noqa: ARG002
         """Which row of the relations' table each item uses."""
@@ -153,3 +169,10 @@ class SemanticMatching(Model):
             read_relation=relation_and_counts,
             read_tail_squares=lambda *weights: self.family.tail_squares(tail(), relations, question, weights),
         )
+
+
+def _rows(table: Table | Packed, entities: Tensor | None) -> Tensor:
+    """These rows of a table, or all of them."""
+    if entities is not None:
+        return table.read(entities)
+    return table.unpacked() if isinstance(table, Packed) else table

@@ -1,0 +1,121 @@
+"""Sparsity: how much a model still knows when the small entries of its entities' rows become zero.
+
+The paper's λ-sparsity: s_λ is the share of entries of the entities' tables whose absolute value is below λ. Entries are real
+numbers, also where two neighbours are a complex one; where heads and tails have tables of their own, one λ holds for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from dura.models import Model, SemanticMatching
+from dura.models.packed import index_type
+from dura.table import Table
+from dura.types import BadInput, Metrics
+
+
+@dataclass(frozen=True)
+class Point:
+    """What a model is worth with a share of its entries zero, and the bytes of its entities' tables then.
+
+    `share` was asked for, `zeros` is what came out; `dense`, `csr` and `csc` are bytes with float32 entries.
+    """
+
+    share: float
+    zeros: float
+    threshold: float
+    metrics: Metrics
+    dense: int
+    csr: int
+    csc: int
+
+
+def entity_tables(model: Model) -> dict[str, Table]:
+    """The tables of entities by their names: one, or those of heads and tails."""
+    if not isinstance(model, SemanticMatching):
+        raise BadInput("only models whose score is an inner product of rows can be made sparse or small")
+    tables = {"entity": model.entity} | ({} if model.shared else {"answer": model.answer})
+    if not all(isinstance(table, Table) for table in tables.values()):
+        raise BadInput("the tables of this model are packed already; take the run that it was exported from")
+    return {name: table for name, table in tables.items() if isinstance(table, Table)}
+
+
+def thresholds(model: Model, shares: Sequence[float]) -> list[float]:
+    """For each share the λ below which that share of the entries lies, in absolute value.
+
+    With ties at λ fewer entries lie below it: all equal entries are kept together.
+    """
+    for share in shares:
+        if not 0 <= share < 1:
+            raise BadInput(f"a share of entries to make zero is at least 0 and below 1, not {share:g}")
+    sizes = np.concatenate([table.detach().abs().cpu().flatten().numpy() for table in entity_tables(model).values()])
+    if not np.isfinite(sizes).all():
+        raise BadInput("the model's tables hold numbers that are not finite, so none of them is small; train it anew")
+    places = [round(share * len(sizes)) for share in shares]
+    sizes.partition([min(place, len(sizes) - 1) for place in places])
+    return [float(sizes[min(place, len(sizes) - 1)]) if place else 0.0 for place in places]
+
+
+@contextmanager
+def zeroed(model: Model, threshold: float) -> Iterator[None]:
+    """The model with every entry below the threshold zero; afterwards it is what it was."""
+    tables = entity_tables(model).values()
+    before = [table.detach().clone() for table in tables]
+    with torch.no_grad():
+        for table in tables:
+            table.masked_fill_(table.abs() < threshold, 0)
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for table, rows in zip(tables, before, strict=True):
+                table.copy_(rows)
+
+
+def curve(
+    model: Model,
+    shares: Sequence[float],
+    evaluate: Callable[[], Metrics],
+    progress: Callable[[int, int], None] | None = None,
+) -> list[Point]:
+    """The paper's figure: `evaluate` is asked for the metrics once for each share of entries made zero.
+
+    >>> curve(model, [0.0, 0.7], lambda: evaluate(model, graph).metrics)  # doctest: +SKIP
+    """
+    points = []
+    for share, threshold in zip(shares, thresholds(model, shares), strict=True):
+        with zeroed(model, threshold):
+            zeros, dense, csr, csc = _storage(model)
+            points.append(Point(share, zeros, threshold, evaluate(), dense, csr, csc))
+        if progress is not None:
+            progress(len(points), len(shares))
+    return points
+
+
+def _storage(model: Model) -> tuple[float, int, int, int]:
+    """The share of zeros, and the bytes of the entities' tables dense, by rows and by columns."""
+    tables = entity_tables(model).values()
+    numbers, kept, csr, csc = 0, 0, 0, 0
+    for table in tables:
+        filled = int(torch.count_nonzero(table))
+        numbers, kept = numbers + table.numel(), kept + filled
+        csr += sparse_bytes(len(table), table.shape[1], filled)
+        csc += sparse_bytes(table.shape[1], len(table), filled)
+    return 1 - kept / numbers, 4 * numbers, csr, csc
+
+
+def sparse_bytes(lines: int, across: int, filled: int) -> int:
+    """The bytes of a sparse matrix kept line by line: float32 entries, the place of each in its line, each line's begin.
+
+    Whole numbers have the smallest type that holds them, as in an exported model.
+
+    >>> sparse_bytes(14_541, 400, 1_744_920), 4 * 14_541 * 400
+    (10527688, 23265600)
+    """
+    begins = (lines + 1) * index_type(filled + 1).itemsize
+    return filled * (4 + index_type(across).itemsize) + begins

@@ -1,0 +1,66 @@
+"""`dura study sparsity`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dura.cli.common import JsonOption, QuietOption, counting_bar, print_json, say
+from dura.cli.evaluate import SplitName
+from dura.types import BadInput
+
+
+def sparsity(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders; each becomes a curve.")],
+    shares: Annotated[
+        str, typer.Option(metavar="S,S,…", help="The shares of entries to make zero, each below 1.")
+    ] = "0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9",
+    split: Annotated[SplitName, typer.Option(help="The facts to rank.")] = SplitName.test,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the table and the figure.")] = Path(
+        "studies/sparsity"
+    ),
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make the small entries of the entities' embeddings zero, more and more of them, and rank each time.
+
+    Writes sparsity.md, .csv, .json, .png and .svg: MRR against the share of zeros, and the bytes of the tables when sparse.
+
+    Examples:
+
+        dura study sparsity runs/dura runs/n3 runs/none
+
+        dura study sparsity runs/mine --shares 0,0.5,0.7,0.9 --split valid --out studies/mine
+    """  # fmt: skip
+    chosen = _shares(shares)
+    if len({run.name for run in runs}) < len(runs):
+        raise BadInput("two of the runs have the same folder name, which tells the curves apart; rename one of them")
+    from dura.experiments.sparsity import sparsity_rows
+    from dura.reports import sparsity as report
+
+    rows: list[dict[str, Any]] = []
+    for run in runs:
+        with counting_bar(f"sparsity of {run.name}", quiet) as progress:
+            rows += sparsity_rows(run, chosen, split.value, progress)
+    sheet = report.sheet(rows, split.value)
+    files = sheet.write(out, "sparsity", split=split.value)
+    files += [report.draw(rows, split.value, out / f"sparsity.{ending}") for ending in ("png", "svg")]
+    if as_json:
+        print_json({**sheet.document(), "split": split.value, "files": [str(file) for file in files]})
+        return
+    typer.echo(sheet.terminal())
+    if not quiet:
+        say(f"dura: wrote {', '.join(file.name for file in files)} into {out}")
+
+
+def _shares(text: str) -> list[float]:
+    """The shares, ascending and each once."""
+    try:
+        shares = sorted({float(part) for part in text.split(",")})
+    except ValueError:
+        raise BadInput(f"--shares takes numbers with commas between, such as 0,0.5,0.9, not {text!r}") from None
+    if not all(0 <= share < 1 for share in shares):
+        raise BadInput(f"--shares are at least 0 and below 1, such as 0,0.5,0.9, not {text}")
+    return shares
