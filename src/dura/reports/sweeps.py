@@ -1,0 +1,174 @@
+"""Sweeps: the trials of a search as a table and as figures, from plain rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dura.reports.plots import COLOURS, figure, save
+from dura.reports.tables import Cell, Sheet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Row = Mapping[str, Any]
+"""trial, state, valid_mrr, best_epoch, epochs, seconds, failure, and the varied settings as `values` by path."""
+
+SYMBOLS = {
+    "regularizer.weight": "λ",
+    **{f"regularizer.lambda{i}": f"λ{'₀₁₂₃₄'[i]}" for i in (1, 2, 3, 4)},
+    "smoothness.weight": "smoothness",
+    "model.rank": "rank",
+    "training.batch": "batch",
+    "optimizer.lr": "learning rate",
+}
+"""How people call a setting."""
+GREY = "#999999"
+ROOM = 0.12
+"""Of the axis: where the values are so far apart or more, each has its own tick."""
+
+
+def called(path: str) -> str:
+    """A setting with its symbol, as it stands under an axis.
+
+    >>> called("regularizer.weight"), called("training.epochs")
+    ('λ  (regularizer.weight)', 'training.epochs')
+    """
+    return f"{SYMBOLS[path]}  ({path})" if path in SYMBOLS else path
+
+
+def decimals(values: Sequence[object]) -> int:
+    """How many decimals show these numbers: all of them where they are short, else three digits of the smallest.
+
+    >>> decimals([0.5, 1.5]), decimals([0.003, 0.01]), decimals([0.0123456, 3.3])
+    (1, 3, 4)
+    """
+    floats = [abs(value) for value in values if isinstance(value, float) and value]
+    if not floats:
+        return 1
+    most = max(1, 2 - math.floor(math.log10(min(floats))))
+    return next((d for d in range(1, most) if all(math.isclose(round(v, d), v) for v in floats)), most)
+
+
+def summary(rows: Sequence[Row], title: str, notes: Sequence[str] = ()) -> Sheet:
+    """All trials, best first."""
+    paths = list(rows[0]["values"]) if rows else []
+    lines: list[dict[str, Cell]] = [
+        {
+            "trial": row["trial"],
+            "valid MRR": row["valid_mrr"],
+            **{path: row["values"][path] for path in paths},
+            "epochs": row["epochs"],
+            "best epoch": row["best_epoch"],
+            "seconds": float(row["seconds"]),
+            "state": row["state"],
+        }
+        for row in rows
+    ]
+    digits = {path: decimals([row["values"][path] for row in rows]) for path in paths}
+    failures = [f"Trial {row['trial']} failed: {row['failure']}." for row in rows if row["failure"]]
+    return Sheet(title, lines, [*notes, *failures], {**digits, "seconds": 1})
+
+
+def draw_history(rows: Sequence[Row], path: Path) -> Path:
+    """Valid MRR of each trial in the order they were begun, and the best so far."""
+    ordered = sorted((row for row in rows if row["valid_mrr"] is not None), key=lambda row: row["trial"])
+    with figure(width=6.0) as (drawn, axes):
+        panel = axes[0][0]
+        numbers = [row["trial"] for row in ordered]
+        _dots(panel, numbers, ordered)
+        whole = [row["valid_mrr"] if row["state"] == "complete" else -math.inf for row in ordered]
+        best = [max(whole[: i + 1]) for i in range(len(whole))]
+        panel.step(
+            numbers, [b if b > 0 else math.nan for b in best], where="post", color=COLOURS[1], label="best so far"
+        )
+        panel.xaxis.get_major_locator().set_params(integer=True)
+        panel.set_xlabel("trial")
+        panel.set_ylabel("valid MRR")
+        legend_above(drawn, [panel])
+        return save(drawn, path)
+
+
+def draw_importance(importance: Mapping[str, float], path: Path) -> Path:
+    """The share of each setting in the variance of valid MRR, the largest on top."""
+    names, shares = [called(name) for name in importance][::-1], list(importance.values())[::-1]
+    with figure(width=6.0, height=0.9 + 0.4 * len(names)) as (drawn, axes):
+        panel = axes[0][0]
+        panel.barh(names, shares, height=0.6, color=COLOURS[0])
+        for i, share in enumerate(shares):
+            panel.text(share + 0.01, i, f"{share:.2f}", va="center")
+        panel.set_xlim(0, max(shares) * 1.12)
+        panel.grid(axis="y", visible=False)
+        panel.set_xlabel("share of the variance of valid MRR (fANOVA)")
+        return save(drawn, path)
+
+
+def draw_slices(rows: Sequence[Row], path: Path) -> Path:
+    """Valid MRR against each varied setting, a panel each."""
+    shown = [row for row in rows if row["valid_mrr"] is not None]
+    paths = list(rows[0]["values"])
+    with panels(len(paths)) as (drawn, places):
+        for panel, setting in zip(places, paths, strict=True):
+            _dots(panel, scale(panel, [row["values"][setting] for row in shown]), shown)
+            panel.set_xlabel(called(setting))
+            panel.set_ylabel("valid MRR")
+        legend_above(drawn, places[:1])
+        return save(drawn, path)
+
+
+@contextmanager
+def panels(number: int) -> Iterator[tuple[Figure, list[Axes]]]:
+    """A figure of so many panels, three in a line (four: two in a line)."""
+    columns = 2 if number == 4 else min(3, number)
+    with figure(math.ceil(number / columns), columns, width=3.8) as (drawn, axes):
+        places = [panel for line in axes for panel in line]
+        for panel in places[number:]:
+            panel.set_visible(False)
+        yield drawn, places[:number]
+
+
+def legend_above(drawn: Figure, places: Sequence[Axes]) -> None:
+    """One legend over all panels, where it hides nothing."""
+    labelled = [panel.get_legend_handles_labels() for panel in places]
+    handles = {label: handle for pair in labelled for handle, label in zip(*pair, strict=True)}
+    if handles:
+        drawn.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=min(3, len(handles)))
+
+
+def scale(panel: Axes, values: Sequence[object]) -> list[float]:
+    """Set the panel's scale for these values and say where they stand on it: logarithmic over decades, names as places."""
+    if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        names = sorted({str(value) for value in values})
+        panel.set_xticks(range(len(names)), names)
+        panel.margins(x=0.2)
+        return [float(names.index(str(value))) for value in values]
+    numbers = [float(value) for value in values if isinstance(value, int | float)]
+    distinct = sorted(set(numbers))
+    places, positive = distinct, [number for number in distinct if number > 0]
+    if distinct[0] >= 0 and positive and positive[-1] >= 10 * positive[0]:
+        # Zero has no place on a logarithmic scale; it gets one below the smallest.
+        zero: dict[str, Any] = {"linthresh": positive[0], "linscale": 0.5} if distinct[0] == 0 else {}
+        panel.set_xscale("symlog" if zero else "log", **zero)
+        places = [math.log10(max(number, positive[0] / 3)) for number in distinct]
+    span = places[-1] - places[0]
+    if all(after - before >= ROOM * span for before, after in pairwise(places)):
+        panel.set_xticks(distinct, [f"{number:g}" for number in distinct])
+        panel.set_xticks([], minor=True)
+    return numbers
+
+
+def _dots(panel: Axes, at: Sequence[float], rows: Sequence[Row]) -> None:
+    """Whole trials as full dots, the others as hollow grey ones."""
+    for label, full in (("to its end", True), ("pruned", False)):
+        chosen = [
+            (x, row["valid_mrr"]) for x, row in zip(at, rows, strict=True) if (row["state"] == "complete") == full
+        ]
+        if chosen:
+            xs, ys = zip(*chosen, strict=True)
+            face, edge = (COLOURS[0], COLOURS[0]) if full else ("none", GREY)
+            panel.scatter(xs, ys, s=28, facecolors=face, edgecolors=edge, label=label, zorder=3)

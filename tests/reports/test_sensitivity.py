@@ -1,0 +1,92 @@
+"""Curves of one setting, from run folders made of settings and records only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dura.experiments.api import choose
+from dura.records import RunFolder
+from dura.reports.sensitivity import Point, along, chosen_paths, draw, read_points, sheet, varied
+from dura.types import BadInput
+
+
+def run(home: Path, mrr: float | None, end: bool = True, name: str = "umls/complex-dura", **settings: Any) -> Path:
+    """A run folder with what the study reads of it; `settings` are paths with _ for the point."""
+    chosen = {path.replace("_", ".", 1): value for path, value in settings.items()}
+    folder = RunFolder.create(home / f"run-{len(list(home.iterdir()))}")
+    folder.write_settings(choose(name, settings=chosen).to_toml())
+    folder.describe({"name": name.partition("/")[0]})
+    folder.append({"kind": "start"})
+    if mrr is not None:
+        for epoch, figure in ((1, mrr / 2), (2, mrr)):
+            folder.append({"kind": "epoch", "epoch": epoch, "loss": 1.0, "valid": {"mrr": figure}})
+    if end:
+        folder.append({"kind": "end", "epoch": 2})
+    return folder.path
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Path]:
+    """A cross around (0.01, 50), two seeds in its middle, a point off the cross, and two runs that must not count."""
+    return [
+        run(tmp_path, 0.8, regularizer_weight=0.01, model_rank=50),
+        run(tmp_path, 0.9, regularizer_weight=0.01, model_rank=50, training_seed=1),
+        run(tmp_path, 0.6, regularizer_weight=0.001, model_rank=50),
+        run(tmp_path, 0.7, regularizer_weight=0.1, model_rank=50),
+        run(tmp_path, 0.5, regularizer_weight=0.01, model_rank=20),
+        run(tmp_path, 0.4, regularizer_weight=0.1, model_rank=20),
+        run(tmp_path, 0.99, end=False, regularizer_weight=0.5, model_rank=50),
+        run(tmp_path, None, regularizer_weight=0.6, model_rank=50),
+        run(tmp_path, 0.3, name="umls/complex-n3", regularizer_weight=0.01),
+        run(tmp_path, 0.2, name="umls/complex-n3", regularizer_weight=0.02),
+    ]
+
+
+def test_a_curve_goes_through_the_runs_that_differ_in_one_setting_from_the_best(runs: list[Path]) -> None:
+    points, left = read_points(runs)
+    assert left == runs[6:8]
+    assert varied(points) == ["regularizer.weight", "model.rank"]
+    line = along(points, "umls complex dura", "regularizer.weight")
+    assert [(p.settings["regularizer.weight"], round(p.mrr, 6)) for p in line] == [
+        (0.001, 0.6),
+        (0.01, 0.85),
+        (0.1, 0.7),
+    ]
+    assert (line[1].low, line[1].high, line[1].runs) == (0.8, 0.9, 2)
+    assert [p.settings["model.rank"] for p in along(points, "umls complex dura", "model.rank")] == [20, 50]
+
+
+def test_the_table_and_the_figure(runs: list[Path], tmp_path: Path) -> None:
+    points, _ = read_points(runs)
+    table = sheet(points, ["regularizer.weight", "model.rank"], "valid")
+    assert len(table.rows) == 3 + 2 + 2  # both families over the weight, one over the rank
+    assert [r["value"] for r in table.rows if r["best"]] == [0.01, 0.01, 50]
+    assert all(r["alone"] for r in table.rows)
+    assert draw(points, varied(points), "valid", tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_runs_that_share_nothing_are_dots(tmp_path: Path) -> None:
+    apart = [run(tmp_path, 0.1 * i, regularizer_weight=0.01 * i, model_rank=10 * i) for i in (1, 2, 3)]
+    points, _ = read_points(apart)
+    table = sheet(points, ["model.rank"], "valid")
+    assert [(r["value"], r["alone"]) for r in table.rows] == [(10, False), (20, False), (30, False)]
+    assert "No run differs from the best one in model.rank alone" in table.notes[1]
+    assert draw(points, ["model.rank"], "valid", tmp_path / "dots.png").exists()
+
+
+def test_another_judge(runs: list[Path]) -> None:
+    points, _ = read_points(runs, lambda path: float(path.name.partition("-")[2]))
+    assert max(point.mrr for point in points) == 9.0
+
+
+def test_what_cannot_be_shown_is_told(runs: list[Path]) -> None:
+    points, _ = read_points(runs)
+    with pytest.raises(BadInput, match="'optimizer.lr' does not vary in these runs; regularizer.weight, model.rank do"):
+        chosen_paths(points, ["optimizer.lr"])
+    with pytest.raises(BadInput, match="do not differ in any number"):
+        chosen_paths([Point("a", {"model.rank": 3}, 0.5, 0.5, 0.5, 1)], [])
+    assert chosen_paths(points, []) == varied(points)
+    assert chosen_paths(points, ["model.rank"]) == ["model.rank"]

@@ -1,0 +1,88 @@
+"""The table and the figures of a sweep, from plain rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dura.reports.plots import figure
+from dura.reports.sweeps import called, decimals, draw_history, draw_importance, draw_slices, panels, scale, summary
+
+
+def row(trial: int, mrr: float | None, state: str = "complete", **values: Any) -> dict[str, Any]:
+    shared = {"trial": trial, "valid_mrr": mrr, "state": state, "epochs": 3, "best_epoch": 2, "seconds": 1.25}
+    return {**shared, "failure": "the loss became nan" if state == "failed" else None, "values": values}
+
+
+ROWS = [
+    row(1, 0.9, weight=0.003, rank=50, name="dura"),
+    row(0, 0.8, weight=0.1, rank=100, name="n3"),
+    row(2, 0.5, "pruned", weight=0.0, rank=50, name="dura"),
+    row(3, None, "failed", weight=3.0, rank=50, name="dura"),
+]
+
+
+def test_the_summary_holds_every_trial_and_says_why_one_failed() -> None:
+    sheet = summary(ROWS, "Sweep", ["a note"])
+    assert sheet.columns == ["trial", "valid MRR", "weight", "rank", "name", "epochs", "best epoch", "seconds", "state"]
+    assert [line["valid MRR"] for line in sheet.rows] == [0.9, 0.8, 0.5, None]
+    assert "| 1 | 0.9000 | 0.003 | 50 | dura | 3 | 2 | 1.2 | complete |" in sheet.markdown()
+    assert list(sheet.notes) == ["a note", "Trial 3 failed: the loss became nan."]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [([0.5, 1.5], 1), ([0.001, 0.1], 3), ([3e-5, 1.0], 5), ([0.0123456, 3.3], 4), ([1, 2], 1), ([], 1), ([0.0], 1)],
+)
+def test_numbers_show_their_digits(values: list[object], expected: int) -> None:
+    assert decimals(values) == expected
+
+
+def test_settings_are_called_by_their_symbols() -> None:
+    assert called("regularizer.lambda3") == "λ₃  (regularizer.lambda3)"
+    assert called("training.epochs") == "training.epochs"
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "ticks"),
+    [
+        ([0.001, 0.01, 0.1], "log", ["0.001", "0.01", "0.1"]),
+        ([0.0, 0.001, 0.1], "symlog", ["0", "0.001", "0.1"]),
+        ([50, 100], "linear", ["50", "100"]),
+        ([-1.0, 100.0], "linear", ["-1", "100"]),
+        (["n3", "dura", "n3"], "linear", ["dura", "n3"]),
+        ([True, False], "linear", ["False", "True"]),
+    ],
+)
+def test_scales_fit_the_values(values: list[object], kind: str, ticks: list[str]) -> None:
+    with figure() as (_, axes):
+        panel = axes[0][0]
+        at = scale(panel, values)
+        assert panel.get_xscale() == kind
+        assert [label.get_text() for label in panel.get_xticklabels()] == ticks
+        assert len(at) == len(values)
+
+
+def test_values_close_together_have_no_ticks_of_their_own() -> None:
+    with figure() as (_, axes):
+        scale(axes[0][0], [0.0003, 0.001, 0.002, 0.003, 0.01])
+        assert "0.002" not in [label.get_text() for label in axes[0][0].get_xticklabels()]
+
+
+def test_no_panel_stays_empty() -> None:
+    for number in range(1, 6):
+        with panels(number) as (drawn, places):
+            assert len(places) == number
+            assert sum(panel.get_visible() for panel in drawn.axes) == number
+
+
+@pytest.mark.parametrize(
+    "draw", [draw_history, draw_slices, lambda _, path: draw_importance({"model.rank": 0.7, "optimizer.lr": 0.3}, path)]
+)
+def test_figures_are_drawn(draw: Callable[[Any, Path], Path], tmp_path: Path) -> None:
+    written = draw(ROWS, tmp_path / "new" / "figure.png")
+    assert written.read_bytes().startswith(b"\x89PNG")
+    assert written.stat().st_size > 5000
