@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dura.data.doctor import Finding, Report, check, measured_speed
+from dura.data.cost import measured_speed
+from dura.data.doctor import Finding, Report, check
 from dura.data.loading import load
 from dura.data.memory import from_facts
 

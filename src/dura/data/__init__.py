@@ -15,6 +15,7 @@ This room holds
   download     published files into the cache, checked and all at once
   loading      load(source): NAME, FOLDER or FILE to Graph; from_facts (memory): names to Graph
   leaks        relations that repeat others, in the same or the other direction
+  cost         what training takes on this machine, before it begins
   doctor       check(source): what is wrong or worth knowing about a graph
 
 It may touch types, registry, config and records, never models or anything above. No torch here.

@@ -7,10 +7,8 @@ CHECKS.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +16,7 @@ import numpy as np
 
 from dura.config import Experiment
 from dura.data.categories import CATEGORIES, relation_categories
+from dura.data.cost import cost, duration, measured_speed
 from dura.data.graph import Graph
 from dura.data.leaks import Leak, find_leaks
 from dura.data.loading import Loaded, Shares, common, load_with_notes
@@ -29,8 +28,6 @@ Severity = Literal["ok", "notice", "warning", "error"]
 SEVERITIES: tuple[Severity, ...] = ("ok", "notice", "warning", "error")
 LISTED = 10
 """How many names a finding lists."""
-SCORES, SCORE_BYTES, FEWEST = 500, 96 << 20, 128
-"""Questions scored at a time: a default batch; fewer where they would take more than so many bytes, but at least the last."""
 MUCH = 0.05
 """From this share of the test facts on a leak is a warning."""
 
@@ -256,44 +253,25 @@ CHECKS: tuple[Callable[[Loaded], Finding], ...] = (
 
 
 def _cost(graph: Graph, speed: float) -> Finding:
-    """Memory and time of training with the default settings.
-
-    The tables count thrice (values, gradient, Adagrad), beside one score buffer; an epoch is three products
-    of all questions with all entities.
-    """
+    """Memory and time of training with the default settings."""
     defaults = Experiment() if graph.times is None else Experiment.of_dated_facts()
     rank = int(str(defaults.model.options["rank"]))
     width = 2 * rank  # ComplEx and TComplEx: a complex number is two reals
-    entities = len(graph.entities)
-    tables = 3 * 4 * width * (entities + 2 * len(graph.relations) + graph.sizes.times)
-    memory = tables + 4 * entities * min(SCORES, max(FEWEST, SCORE_BYTES // (4 * entities)))
-    seconds = 3 * 2 * len(graph.questions) * entities * width / speed
-    text = (
-        f"training {defaults.model.name} of rank {rank} takes about {memory / 1e6:,.0f} MB beside torch "
-        f"itself and {_duration(seconds)} an epoch on this machine's CPU"
+    took = cost(
+        numbers=width * (len(graph.entities) + 2 * len(graph.relations) + graph.sizes.times),
+        width=width,
+        entities=len(graph.entities),
+        questions=len(graph.questions),
+        batch=defaults.training.questions_a_step,
+        speed=speed,
     )
-    details = {"rank": rank, "bytes": memory, "seconds_an_epoch": seconds, "flops_a_second": speed}
+    text = (
+        f"training {defaults.model.name} of rank {rank} takes about {took.bytes / 1e6:,.0f} MB beside torch "
+        f"itself and {duration(took.seconds_an_epoch)} an epoch on this machine's CPU"
+    )
+    details = {"rank": rank, **asdict(took), "flops_a_second": speed}
     return Finding("ok", "cost", text, details | {"questions": len(graph.questions)})
-
-
-@cache
-def measured_speed(seconds: float = 0.2) -> float:
-    """Floating point operations a second of this machine's matrix products, measured for a moment."""
-    left = np.ones((256, 400), dtype=np.float32)
-    right = np.ones((400, 4096), dtype=np.float32)
-    left @ right
-    done, start = 0, time.perf_counter()
-    while time.perf_counter() - start < seconds:
-        left @ right
-        done += 1
-    return done * 2 * 256 * 400 * 4096 / (time.perf_counter() - start)
 
 
 def _count(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.2g} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
