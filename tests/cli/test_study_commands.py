@@ -1,0 +1,109 @@
+"""`dura study categories`, `projection` and `theory` as scripts see them: real processes, JSON, files, one sentence for errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import dura
+from dura.cli.main import app
+from dura.types import BadInput
+
+
+def call(*arguments: object, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "dura", "study", *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two runs of UMLS and one of nations."""
+    folder = tmp_path_factory.mktemp("studies")
+    for graph, name in (("umls", "none"), ("umls", "dura"), ("nations", "other")):
+        regularizer = "none" if name == "none" else "dura"
+        trained = dura.fit(dura.load(graph), rank=6, regularizer=regularizer, epochs=1, progress=False)
+        trained.save(folder / name)
+    return folder
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_categories_print_and_leave_tables_and_a_figure(home: Path) -> None:
+    done = call("categories", "none", "dura", cwd=home)
+    assert "MRR by relation category, test facts of umls" in done.stdout
+    assert "ComplEx DURA" in done.stdout
+    assert "N-N tail" in done.stdout
+    assert "dura: wrote categories.md" in done.stderr
+    endings = {"md", "csv", "json"}
+    expected = {f"categories.{e}" for e in endings | {"png", "svg"}} | {f"categories-sides.{e}" for e in endings}
+    assert names(home / "studies/categories") == expected
+    kept = json.loads((home / "studies/categories/categories.json").read_text())
+    assert [row["run"] for row in kept["rows"]] == ["ComplEx none", "ComplEx DURA"]
+    assert kept["rows"][0]["all"] == kept["runs"][0]["mrr"] == dura.open(home / "none").evaluate().mrr
+
+
+def test_projection_in_json_has_the_coordinates(home: Path) -> None:
+    options = ("--more-than", 20, "--answers", 12, "--out", "p", "--quiet", "--json")
+    done = call("projection", "none", "dura", *options, cwd=home)
+    assert done.stderr == ""
+    study = json.loads(done.stdout)
+    assert len(study["runs"][0]["coordinates"]) == len(study["answers"])
+    assert study["rows"][1]["run"] == "ComplEx DURA"
+    assert study["seed"] == 0
+    assert {Path(file).name for file in study["files"]} == names(home / "p")
+    assert (home / "p/projection.png").stat().st_size > 10_000
+    assert json.loads((home / "p/projection.json").read_text())["answers"] == study["answers"]
+
+
+def test_theory_holds_and_says_so(home: Path) -> None:
+    done = call("theory", "--draws", 2, "--starts", 1, "--size", 2, "--out", "t", cwd=home)
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("Theorem", "p = 1 instead"))]
+    assert len(lines) == 12
+    assert all(line.endswith("holds") for line in lines[:-1])
+    assert lines[-1].endswith("no bound, as the paper says")
+    assert names(home / "t") == {f"theory.{ending}" for ending in ("md", "csv", "json", "png", "svg")}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("categories", "none", "other"), "runs of different graphs (umls and nations"),
+        (
+            ("projection", "dura", "--more-than", "100"),
+            "2 questions with more than 100 answers, of which no two keep half",
+        ),
+        (("projection", "dura", "--questions", "paper"), "does not have the paper's ten questions"),
+    ],
+)
+def test_what_is_wrong_is_one_sentence(
+    home: Path, arguments: tuple[str, ...], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(home)
+    done = CliRunner().invoke(app, ["study", *arguments, "--out", "wrong"])
+    assert isinstance(done.exception, BadInput)
+    assert sentence in str(done.exception)
+    assert "\n" not in str(done.exception)
+    assert done.output == ""
+    assert not (home / "wrong").exists()
+
+
+def test_an_error_ends_with_2_and_one_line(home: Path) -> None:
+    done = call("categories", "none", "nowhere", "--json", cwd=home, code=2)
+    assert (done.stdout, done.stderr) == ("", "dura: there is no run folder nowhere\n")
