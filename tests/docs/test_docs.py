@@ -264,6 +264,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Outputs:
         "dura predict": ["predict", run, "--head", "usa", "--relation", "embassy", "-k", "2"],
         "dura predict --when": ["predict", dated, "--head", "a", "--relation", "r", "--tail", "c", "--when"],
         "dura predict --input": ["predict", run, "--input", str(questions), "-k", "2"],
+        "dura report": ["report", run, "--out", str(home / "report.html"), "--figures", str(home / "figures")],
         "dura presets": ["presets"],
         "dura data list": ["data", "list"],
         "dura data show": ["data", "show", "umls"],

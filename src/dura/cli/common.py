@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from dura.types import BadInput
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -56,6 +58,14 @@ def fail(sentence: str, code: int) -> NoReturn:
     """End the command with one sentence."""
     say(f"dura: {sentence}")
     sys.exit(code)
+
+
+def assignment(text: str) -> tuple[str, str]:
+    """The key and the value of --set KEY=VALUE."""
+    key, equals, value = text.partition("=")
+    if not equals or not key:
+        raise BadInput(f"--set takes KEY=VALUE such as regularizer.weight=0.05, not {text!r}")
+    return key, value
 
 
 @contextmanager

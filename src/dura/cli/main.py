@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dura.cli import data, demo, evaluate, predict, train
+from dura.cli import data, demo, evaluate, export, predict, report, reproduce, study, sweep, train
 from dura.cli.common import HELP, fail
 from dura.types import DuraError
 
@@ -27,7 +27,12 @@ app = typer.Typer(
 app.command()(train.train)
 app.command()(evaluate.evaluate)
 app.command()(predict.predict)
+app.command()(export.export)
+app.command()(report.report)
 app.add_typer(data.app, name="data")
+app.command()(reproduce.reproduce)
+app.command()(sweep.sweep)
+app.add_typer(study.app, name="study")
 app.command()(train.presets)
 app.command()(demo.demo)
 

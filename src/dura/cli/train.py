@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dura.cli.common import JsonOption, QuietOption, TimeOption, print_json, print_table, say
+from dura.cli.common import JsonOption, QuietOption, TimeOption, assignment, print_json, print_table, say
 from dura.types import BadInput
 
 if TYPE_CHECKING:
@@ -96,6 +96,13 @@ def train(
         Path | None,
         typer.Option(metavar="RUN", help="Continue this run where it stopped; takes no other settings."),
     ] = None,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Send the curves to tensorboard (RUN/tensorboard) or mlflow (MLFLOW_TRACKING_URI) too; may be repeated.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -110,6 +117,8 @@ def train(
         dura train --graph mydata/ --model rescal --rank 100 --set regularizer.weight=0.1 --out runs/mine
 
         dura train --graph visits.csv --time date --model tcomplex
+
+        dura train --graph facts.tsv --track tensorboard
 
         dura train --resume runs/mine
     """  # fmt: skip
@@ -136,23 +145,16 @@ def train(
         given = ["a preset"] * (preset is not None) + [f"--{key}" for key, value in others.items() if value is not None]
         if given:
             raise BadInput(f"--resume continues a run with its own settings and takes no {', '.join(given)}")
-        _continue(resume, as_json, quiet)
+        _continue(resume, track or [], as_json, quiet)
         return
-    more: dict[str, Any] = dict(_assignment(text) for text in settings or ())
+    more: dict[str, Any] = dict(assignment(text) for text in settings or ())
     if columns is not None:
         from dura.data.table import ReadOptions
 
         more["graph.columns"] = ReadOptions(columns).chosen
     if skip_bad:
         more["graph.skip_bad"] = True
-    _begin(preset, graph, chosen, more, time, out, as_json, quiet)
-
-
-def _assignment(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise BadInput(f"--set takes KEY=VALUE such as regularizer.weight=0.05, not {text!r}")
-    return key, value
+    _begin(preset, graph, chosen, more, time, out, track or [], as_json, quiet)
 
 
 def _begin(
@@ -162,6 +164,7 @@ def _begin(
     more: dict[str, Any],
     time: str | None,
     out: Path | None,
+    track: list[str],
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -175,7 +178,9 @@ def _begin(
     if time is not None:
         experiment = _with_time(experiment, time)
     from dura.experiments.store import load_graph
+    from dura.experiments.tracking import open_trackers, tracking
 
+    trackers = open_trackers(track)
     read = load_graph(experiment.graph, None if quiet else lambda sentence: say(f"dura: {sentence}"))
     from dura.experiments.run import train as run
     from dura.training.display import display
@@ -184,8 +189,12 @@ def _begin(
         dated = choose(preset, graph=graph, settings=more, dated=True, **chosen)
         experiment = replace(dated, graph=experiment.graph)
     out = out or free_folder(f"{read.name}-{experiment.model.name}-{experiment.regularizer.name}")
-    with stop_on_interrupt() as stopped, display(experiment, read.name, quiet) as listener:
-        trained = run(experiment, read, out, listeners=(listener,), stopped=stopped)
+    with (
+        stop_on_interrupt() as stopped,
+        display(experiment, read.name, quiet) as listener,
+        tracking(trackers, experiment, read.name, out, listener.notice) as others,
+    ):
+        trained = run(experiment, read, out, listeners=(listener, *others), stopped=stopped)
     _report(trained, as_json)
 
 
@@ -199,15 +208,21 @@ def _with_time(experiment: Experiment, time: str) -> Experiment:
     return experiment.with_value("graph.columns", columns)
 
 
-def _continue(path: Path, as_json: bool, quiet: bool) -> None:
+def _continue(path: Path, track: list[str], as_json: bool, quiet: bool) -> None:
     from dura.experiments.run import resume
     from dura.experiments.store import read_settings
+    from dura.experiments.tracking import open_trackers, tracking
     from dura.records import RunFolder
     from dura.training.display import display
 
-    folder = RunFolder.open(path)
-    with stop_on_interrupt() as stopped, display(read_settings(folder), path.name, quiet) as listener:
-        trained = resume(path, listeners=(listener,), stopped=stopped)
+    folder, trackers = RunFolder.open(path), open_trackers(track)
+    experiment, graph = read_settings(folder), str(folder.about()["graph"]["name"])
+    with (
+        stop_on_interrupt() as stopped,
+        display(experiment, path.name, quiet) as listener,
+        tracking(trackers, experiment, graph, path, listener.notice) as others,
+    ):
+        trained = resume(path, listeners=(listener, *others), stopped=stopped)
     _report(trained, as_json)
 
 
