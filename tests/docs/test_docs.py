@@ -265,6 +265,8 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Outputs:
         "dura predict --when": ["predict", dated, "--head", "a", "--relation", "r", "--tail", "c", "--when"],
         "dura predict --input": ["predict", run, "--input", str(questions), "-k", "2"],
         "dura report": ["report", run, "--out", str(home / "report.html"), "--figures", str(home / "figures")],
+        "dura export": ["export", run, str(home / "small"), "--sparse", "0.5"],
+        "dura study sparsity": ["study", "sparsity", run, "--shares", "0,0.5", "--out", str(home / "sparsity")],
         "dura presets": ["presets"],
         "dura data list": ["data", "list"],
         "dura data show": ["data", "show", "umls"],
