@@ -68,6 +68,14 @@ def assignment(text: str) -> tuple[str, str]:
     return key, value
 
 
+def free_folder(parent: str, stem: str) -> Path:
+    """The first of PARENT/STEM-1, PARENT/STEM-2, … that is not there yet."""
+    n = 1
+    while (folder := Path(parent) / f"{stem}-{n}").exists():
+        n += 1
+    return folder
+
+
 @contextmanager
 def counting_bar(title: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
     """A bar on standard error that is told (done, of how many); nothing where that is no terminal."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dura.cli.common import JsonOption, QuietOption, print_json, print_table, say
+from dura.cli.common import JsonOption, QuietOption, free_folder, print_json, print_table, say
 
 if TYPE_CHECKING:
     from dura.data.graph import Graph
@@ -35,10 +35,9 @@ def demo(
 
         dura demo --out runs/demo
     """
-    from dura.cli.train import free_folder
     from dura.data import load
 
-    graph, out = load("umls"), out or free_folder("demo")
+    graph, out = load("umls"), out or free_folder("runs", "demo")
     if not quiet:
         say(f"dura: {graph!r}")
     kept = _train("dura", graph, out, quiet)

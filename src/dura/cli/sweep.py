@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dura.cli.common import JsonOption, QuietOption, assignment, counting_bar, print_json, print_table, say
+from dura.cli.common import JsonOption, QuietOption, assignment, counting_bar, free_folder, print_json, print_table, say
 from dura.types import BadInput
 
 if TYPE_CHECKING:
@@ -115,17 +115,9 @@ def _begin(
         plan = replace(plan, trials=trials)
     from dura.experiments.sweep import sweep as run
 
-    folder = out or free_folder(experiment.removesuffix(".toml").replace("/", "-").lstrip(".-") or "sweep")
+    folder = out or free_folder("sweeps", experiment.removesuffix(".toml").replace("/", "-").lstrip(".-") or "sweep")
     with watched(quiet) as (notify, stopped):
         return run(plan, folder, jobs=jobs, keep=keep, notify=notify, stopped=stopped)
-
-
-def free_folder(stem: str) -> Path:
-    """The first of sweeps/STEM-1, sweeps/STEM-2, … that is not there yet."""
-    n = 1
-    while (folder := Path("sweeps") / f"{stem}-{n}").exists():
-        n += 1
-    return folder
 
 
 @contextmanager

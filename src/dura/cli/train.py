@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dura.cli.common import JsonOption, QuietOption, TimeOption, assignment, print_json, print_table, say
+from dura.cli.common import JsonOption, QuietOption, TimeOption, assignment, free_folder, print_json, print_table, say
 from dura.types import BadInput
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def _begin(
     if read.times is not None:
         dated = choose(preset, graph=graph, settings=more, dated=True, **chosen)
         experiment = replace(dated, graph=experiment.graph)
-    out = out or free_folder(f"{read.name}-{experiment.model.name}-{experiment.regularizer.name}")
+    out = out or free_folder("runs", f"{read.name}-{experiment.model.name}-{experiment.regularizer.name}")
     with (
         stop_on_interrupt() as stopped,
         display(experiment, read.name, quiet) as listener,
@@ -224,14 +224,6 @@ def _continue(path: Path, track: list[str], as_json: bool, quiet: bool) -> None:
     ):
         trained = resume(path, listeners=(listener, *others), stopped=stopped)
     _report(trained, as_json)
-
-
-def free_folder(stem: str) -> Path:
-    """The first of runs/STEM-1, runs/STEM-2, … that is not there yet."""
-    n = 1
-    while (folder := Path("runs") / f"{stem}-{n}").exists():
-        n += 1
-    return folder
 
 
 @contextmanager
