@@ -70,10 +70,6 @@ class Table(nn.Parameter):
         self.gradient().index_add_(0, index, gradient)
         self._index.append(index)
 
-    def add_matrix(self, row: int, left: Tensor, right: Tensor) -> None:
-        """Add leftᵀ·right to the gradient of one row that is a matrix; `mark` says which rows were reached."""
-        self.gradient()[row].addmm_(left.mT, right)
-
     def mark(self, index: Tensor) -> None:
         """Say that these rows have a gradient."""
         self._index.append(index)

@@ -7,7 +7,7 @@ query), `adjoint` is x·Rᵀ (the reverse query); both are adjoint in the real i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -262,7 +262,8 @@ class _Grouped(torch.autograd.Function):
     """Items sorted by their matrix; each run of items is one product, forward and backward. No matrix is copied.
 
     A matrix that is the product of two tables' rows is made in a buffer that stays in the cache, once on either way: pairs may
-    be nearly as many as items. Gradients of the tables are added to them in place.
+    be nearly as many as items. Gradients of the tables are added to them in place. Products are small and many, so views of
+    all runs and rows are taken at once: one at a time they take as long as some of the products.
     """
 
     @staticmethod
@@ -272,15 +273,13 @@ class _Grouped(torch.autograd.Function):
             key = key * len(table) + other
         order = torch.argsort(key, stable=True)
         _, counts = torch.unique_consecutive(key[order], return_counts=True)
-        ends = counts.cumsum(0)
-        first = order[ends - counts]
-        rows = [ids[first] for ids in index]
-        bounds = [0, *ends.tolist()]
-        runs = list(zip(zip(*(ids.tolist() for ids in rows), strict=True), bounds, bounds[1:], strict=False))
-        by_matrix, result, matrix = x[order], torch.empty_like(x), _matrices(tables)
-        for ids, a, b in runs:
-            r = matrix(ids)
-            torch.mm(by_matrix[a:b], r.mT if transposed else r, out=result[a:b])
+        first = order[counts.cumsum(0) - counts]
+        rows, runs = [ids[first] for ids in index], counts.tolist()
+        by_matrix, result = x[order], torch.empty_like(x)
+        for r, run, out in zip(
+            _matrices(tables, rows, transposed), by_matrix.split(runs), result.split(runs), strict=True
+        ):
+            torch.mm(run, r, out=out)
         # A table is not saved but held: its gradient is written in place, and nothing else changes it before backward.
         ctx.save_for_backward(by_matrix, order, *rows)
         ctx.tables, ctx.runs, ctx.transposed = tables, runs, transposed
@@ -290,39 +289,47 @@ class _Grouped(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         by_matrix, order, *rows = ctx.saved_tensors
         tables: tuple[Table, ...] = ctx.tables
-        gradient, x_gradient, matrix = gradients[0][order], torch.empty_like(by_matrix), _matrices(tables)
+        gradient, x_gradient = gradients[0][order], torch.empty_like(by_matrix)
         left, right = (gradient, by_matrix) if ctx.transposed else (by_matrix, gradient)
-        add = _add_gradients(tables)
-        for ids, a, b in ctx.runs:
-            r = matrix(ids)
-            torch.mm(gradient[a:b], r if ctx.transposed else r.mT, out=x_gradient[a:b])
-            add(ids, left[a:b], right[a:b])
+        matrices, add = _matrices(tables, rows, not ctx.transposed), _add_gradients(tables, rows)
+        runs = (part.split(ctx.runs, dim) for part, dim in ((gradient, 0), (x_gradient, 0), (left.mT, 1), (right, 0)))
+        for i, (r, run, out, a, b) in enumerate(zip(matrices, *runs, strict=True)):
+            torch.mm(run, r, out=out)
+            add(i, a, b)
         for table, used in zip(tables, rows, strict=True):
             table.mark(used)
         return torch.empty_like(x_gradient).index_copy_(0, order, x_gradient), None, None, *(None for _ in tables)
 
 
-def _matrices(tables: tuple[Table, ...]) -> Callable[[tuple[int, ...]], Tensor]:
-    """What gives the matrix of these rows: the one table's own, or the product of two in a buffer that is used again."""
-    if len(tables) == 1:
-        one = tables[0].detach()
-        return lambda ids: one[ids[0]]
-    one, two = (table.detach() for table in tables)
+def _each(table: Tensor, rows: Tensor) -> list[Tensor]:
+    """A view of each of these rows."""
+    views = table.unbind()
+    return [views[row] for row in rows.tolist()]
+
+
+def _matrices(tables: tuple[Table, ...], rows: list[Tensor], transposed: bool) -> Iterable[Tensor]:
+    """The matrices of these rows: the one table's own, or products of two, each in a buffer that the next one overwrites."""
+    views = [
+        _each(table.detach().mT if transposed else table.detach(), ids) for table, ids in zip(tables, rows, strict=True)
+    ]
+    if len(views) == 1:
+        return views[0]
+    room = torch.empty_like(views[0][0])
+    return (torch.mul(one, two, out=room) for one, two in zip(*views, strict=True))
+
+
+def _add_gradients(tables: tuple[Table, ...], rows: list[Tensor]) -> Callable[[int, Tensor, Tensor], object]:
+    """What adds left·right to the gradient of the i-th matrix of these rows."""
+    by_table = [_each(table.gradient(), ids) for table, ids in zip(tables, rows, strict=True)]
+    if len(by_table) == 1:
+        return lambda i, left, right: by_table[0][i].addmm_(left, right)
+    one, two = (_each(table.detach(), ids) for table, ids in zip(tables, rows, strict=True))
+    by_one, by_two = by_table
     room = torch.empty_like(one[0])
-    return lambda ids: torch.mul(one[ids[0]], two[ids[1]], out=room)
 
-
-def _add_gradients(tables: tuple[Table, ...]) -> Callable[[tuple[int, ...], Tensor, Tensor], None]:
-    """What adds leftᵀ·right to the gradient of the matrix of these rows."""
-    if len(tables) == 1:
-        return lambda ids, left, right: tables[0].add_matrix(ids[0], left, right)
-    one, two = (table.detach() for table in tables)
-    by_one, by_two = (table.gradient() for table in tables)
-    room = torch.empty_like(one[0])
-
-    def add(ids: tuple[int, ...], left: Tensor, right: Tensor) -> None:
-        torch.mm(left.mT, right, out=room)
-        by_one[ids[0]].addcmul_(room, two[ids[1]])
-        by_two[ids[1]].addcmul_(room, one[ids[0]])
+    def add(i: int, left: Tensor, right: Tensor) -> None:
+        torch.mm(left, right, out=room)
+        by_one[i].addcmul_(room, two[i])
+        by_two[i].addcmul_(room, one[i])
 
     return add
