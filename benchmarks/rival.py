@@ -28,7 +28,7 @@ from torch import Tensor
 from dura.models import MODELS, Model
 from dura.types import IntArray, Sizes
 
-TRAINING_BATCHES, RANKING_BATCHES = (250, 500, 1000), (32, 128, 256)
+TRAINING_BATCHES, RANKING_BATCHES = (500, 1000, 2000), (32, 128, 256)
 """The batch sizes that are tried before the fastest is measured."""
 
 

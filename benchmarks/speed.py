@@ -66,10 +66,10 @@ def training(options: Options) -> list[Row]:
         "training, facts a second (reciprocal ones counted)",
         rows,
         [
-            "dura: with DURA, the better of batches of 500 and 1000 questions",
+            "dura: with DURA, the better of batches of 1000 and 2000 questions",
             "literal: the paper's loop in plain torch, with DURA, the better of batches of 500 and 1000 facts",
-            f"PyKEEN: {PYKEEN}; LCWA, the best of its batches of 250, 500 and 1000 questions, with its own regularizer (CP: none)",
-            "bound: the three matrix products of a step alone, the best of both batches unsplit and in blocks of 128 and 256",
+            f"PyKEEN: {PYKEEN}; LCWA, the best of its batches of 500, 1000 and 2000 questions, with its own regularizer (CP: none)",
+            "bound: the three matrix products of a step alone, the best of the same batches unsplit and in blocks of 256",
             *(f"best of {line}" for line in chosen),
         ],
         hidden=("best of",),

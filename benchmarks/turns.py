@@ -34,8 +34,8 @@ T = TypeVar("T")
 Turns = dict[str, Work]
 """What a competitor may try, by name; its best counts."""
 BATCH, STEPS, TURN = 500, 3, 1000
-"""Questions a batch and steps a turn of dura; rows a turn of the others, who are slower."""
-BATCHES, BOUND_BLOCKS = (500, 1000), (128, 256)
+"""Questions a batch and steps a turn of dura where the batch is given; rows a turn of the others, who are slower."""
+BATCHES, LITERAL_BATCHES, BOUND_BLOCKS = (1000, 2000), (500, 1000), (128, 256)
 """Questions (of the literal loop: facts) a batch in training; the better one counts."""
 MISSING = "not installed"
 
@@ -127,11 +127,12 @@ def facts_in(questions: Questions, batches: int, batch: int = BATCH) -> float:
 
 
 def dura_turns(graph: Graph, name: str, rank: int) -> Turns:
-    """Steps of the trainer on batches of questions of two sizes."""
+    """Steps of the trainer on batches of questions of two sizes, as many questions a turn with each."""
     trainer = trainer_of(name, graph.sizes, graph.questions, rank)
+    steps = {size: max(BATCHES) // size for size in BATCHES}
     return {
-        f"dura, {size} questions": paced(facts_in(graph.questions, STEPS, size), stepping(trainer, STEPS, size))
-        for size in BATCHES
+        f"dura, {size} questions": paced(facts_in(graph.questions, n, size), stepping(trainer, n, size))
+        for size, n in steps.items()
     }
 
 
@@ -151,7 +152,7 @@ def literal_turns(graph: Graph, name: str, rank: int) -> Turns:
 
         return paced(steps * min(rows, len(facts)), work)
 
-    return {f"literal, {rows} facts": turn(rows) for rows in BATCHES}
+    return {f"literal, {rows} facts": turn(rows) for rows in LITERAL_BATCHES}
 
 
 def pykeen_turns(graph: Graph, name: str, rank: int) -> Turns:
@@ -169,7 +170,7 @@ def bare_turns(graph: Graph, name: str, rank: int) -> Turns:
     table, turns = torch.randn(len(graph.entities), width), Turns()
     for size in BATCHES:
         rows = min(size, len(graph.questions))
-        for block in (rows, *BOUND_BLOCKS):
+        for block in (rows, BOUND_BLOCKS[-1]):
             products = three_products(torch.randn(rows, width), table, block)
             turns[f"bound, {size} questions in blocks of {block}"] = paced(facts_in(graph.questions, 1, size), products)
     return turns
@@ -222,7 +223,7 @@ def needs(who: str, sizes: Sizes, name: str, rank: int) -> tuple[float, float]:
     if who == "bound":
         return 7 * entity + 4.0 * 3 * sum(BATCHES) * sizes.entities, 0.0
     # Tables, gradients and sums; in a turn gradients of single reads and five copies of what a batch has: scores, a matrix a fact.
-    models = len(BATCHES) if who == "literal" else 1
+    models = len(LITERAL_BATCHES) if who == "literal" else 1
     return 3 * models * tables, 3 * tables + 20.0 * TURN * (sizes.entities + square)
 
 
