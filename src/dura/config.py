@@ -222,6 +222,19 @@ class Experiment:
         """The text of a settings file; `from_toml` reads the same experiment from it."""
         return tomli_w.dumps(self.to_dict())
 
+    def by_path(self) -> dict[str, Value]:
+        """Every setting by its path, without what a preset expects.
+
+        >>> Experiment().by_path()["model.rank"]
+        200
+        """
+        tables = {table: values for table, values in self.to_dict().items() if table in _TABLES}
+        return {
+            f"{table}.{key}": tuple(value) if isinstance(value, list) else value
+            for table, values in tables.items()
+            for key, value in values.items()
+        }
+
     def with_value(self, path: str, value: Value) -> Experiment:
         """A copy with one setting changed, as `--set path=value` does; text is read as a TOML value.
 
@@ -255,13 +268,12 @@ class Experiment:
 
     def _unknown(self, path: str) -> str:
         """The sentence for a path that is no setting; someone who writes `lr` is told of optimizer.lr."""
-        tables = {table: list(keys) for table, keys in self.to_dict().items() if table in _TABLES}
-        paths = [f"{table}.{key}" for table, keys in tables.items() for key in keys]
+        paths = list(self.by_path())
         same = [known for known in paths if known.endswith(f".{path.rpartition('.')[2]}")]
         hint = f"; did you mean {same[0]!r}?" if same else did_you_mean(path, paths)
         table = path.partition(".")[0]
-        if table in tables:
-            return f"{path!r} is not a setting; {table} has {', '.join(tables[table])}{hint}"
+        if own := [known.partition(".")[2] for known in paths if known.startswith(f"{table}.")]:
+            return f"{path!r} is not a setting; {table} has {', '.join(own)}{hint}"
         return f"{path!r} is not a setting; they begin with {', '.join(_TABLES)}{hint}"
 
 

@@ -132,7 +132,7 @@ class DURA1(Regularizer):
 
     needs_time = True
 
-    def __init__(self, weight: float = 0.01, lambda3: float = 1e-3, lambda4: float = 100.0) -> None:
+    def __init__(self, weight: float = 0.003, lambda3: float = 1e-3, lambda4: float = 100.0) -> None:
         super().__init__(weight)
         self.lambda3, self.lambda4 = check_weights(lambda3=lambda3, lambda4=lambda4)
 

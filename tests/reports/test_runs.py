@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dura.config import Experiment
-from dura.reports.runs import differing, flat_settings, read_run, read_runs, short_names
+from dura.reports.runs import differing, read_run, read_runs, short_names
 from dura.types import BadInput
 from folders import CURVE, END, epoch, evaluation, figures, run_folder
 
@@ -95,7 +95,7 @@ def test_settings_that_differ(tmp_path: Path) -> None:
         "regularizer.weight": [0.1, None],
         "training.seed": [0, 3],
     }
-    flat = flat_settings(Experiment())
+    flat = Experiment().by_path()
     assert flat["graph.columns"] == ()
     assert not any(path.startswith(("version", "expected")) for path in flat)
 

@@ -39,13 +39,8 @@ class TrackedRun:
     @property
     def settings(self) -> dict[str, Value]:
         """Every setting by its path, such as "model.rank"; lists as text."""
-        tables = self.experiment.to_dict()
-        return {
-            f"{table}.{key}": ", ".join(map(str, value)) if isinstance(value, list) else value
-            for table, values in tables.items()
-            if table not in ("version", "expected")
-            for key, value in values.items()
-        }
+        paths = self.experiment.by_path().items()
+        return {path: ", ".join(map(str, value)) if isinstance(value, tuple) else value for path, value in paths}
 
 
 class Tracker(ABC):

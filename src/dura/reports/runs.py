@@ -144,24 +144,9 @@ def short_names(paths: Sequence[Path]) -> list[str]:
     return ["/".join(parts) for parts in whole]
 
 
-def flat_settings(experiment: Experiment) -> dict[str, Value]:
-    """Every setting by its path, without what a preset expects.
-
-    >>> flat_settings(Experiment())["model.rank"]
-    200
-    """
-    tables = experiment.to_dict().items()
-    return {
-        f"{table}.{key}": tuple(value) if isinstance(value, list) else value
-        for table, values in tables
-        if table not in ("version", "expected")
-        for key, value in values.items()
-    }
-
-
 def differing(runs: Iterable[Run]) -> dict[str, list[Value | None]]:
     """The settings in which runs differ, by path, with each run's value (None where it has no such setting)."""
-    settings = [flat_settings(run.experiment) for run in runs]
+    settings = [run.experiment.by_path() for run in runs]
     paths = dict.fromkeys(path for values in settings for path in values)
     found = {path: [values.get(path) for values in settings] for path in paths}
     return {path: values for path, values in found.items() if len(set(values)) > 1}
