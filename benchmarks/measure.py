@@ -107,7 +107,7 @@ class Options:
 
     def rounds(self, works: dict[str, Work], seconds: float) -> dict[str, list[float]]:
         """Rounds within a time budget."""
-        return interleaved(works, repeat=7 if self.full else 5, seconds=(6 if self.full else 1) * seconds)
+        return interleaved(works, repeat=7 if self.full else 5, seconds=(2 if self.full else 1) * seconds)
 
     def size(self, n: int) -> int:
         """A size, scaled."""

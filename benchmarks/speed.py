@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import torch
 
 import dura
 import measure
@@ -156,7 +157,7 @@ def evaluation(options: Options) -> list[Row]:
 def evaluation_row(graph: Graph, size: int, options: Options) -> Row:
     """dura, PyKEEN and the bare product on the same tables."""
     relations, rng = len(graph.relations), np.random.default_rng(0)
-    facts = graph.test[rng.permutation(len(graph.test))[: len(graph.test) if options.full else RANKED]]
+    facts = graph.test[rng.permutation(len(graph.test))[:RANKED]]
     some, others = facts[:RANKED_BY_PYKEEN], [graph.train, graph.valid, graph.test]
     console.print(f"evaluation {graph.name} complex {size} …", style="dim", highlight=False)
     rival = None if version() is None else Rival("complex", graph.sizes, graph.train, size)
@@ -272,6 +273,8 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="smaller synthetic graphs, to try the program itself")
     given = parser.parse_args()
     options = Options(given.full, given.scale, given.data, given.out)
+    # As `dura train` does, here for everybody; torch's threads have it if it is said before they start.
+    torch.set_flush_denormal(True)
     facts = measure.machine()
     console.print(f"{facts['processor']}, {facts['threads']} threads, torch {facts['torch']}, load {facts['load']}\n")
     parts: dict[str, list[Row]] = {}
