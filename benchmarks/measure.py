@@ -247,30 +247,39 @@ def save(figure: Any, path: Path) -> None:
     console.print(f"written: {path}", highlight=False)
 
 
+BARS_A_ROW = 8
+
+
 def draw_bars(path: Path, groups: Mapping[str, Mapping[str, float]], title: str, label: str) -> None:
-    """Bars side by side: a group of bars each, the same names in each group; a line stands at 1."""
+    """Bars side by side, a few groups a row: a group of bars each, the same names in each group; a line stands at 1."""
     pyplot = plotting()
     if pyplot is None or not groups:
         return
     names = list(dict.fromkeys(name for bars in groups.values() for name in bars))
-    figure, axes = pyplot.subplots(figsize=(max(5.0, 1.5 + 1.3 * len(groups)), 4.0))
+    filled = [(group, bars) for group, bars in groups.items() if bars]
+    rows = [filled[at : at + BARS_A_ROW] for at in range(0, len(filled), BARS_A_ROW)]
+    across = max(5.0, 1.5 + 1.3 * len(rows[0]))
+    figure, panels = pyplot.subplots(len(rows), figsize=(across, 1.0 + 3.0 * len(rows)), squeeze=False, sharey=True)
     width = 0.8 / len(names)
-    for i, name in enumerate(names):
-        places = [(at, bars[name]) for at, bars in enumerate(groups.values()) if name in bars]
-        drawn = axes.bar(
-            [at + (i - (len(names) - 1) / 2) * width for at, _ in places],
-            [height for _, height in places],
-            width * 0.95,
-            label=name,
-            hatch=HATCHES[i % len(HATCHES)],
-            edgecolor="white",
-        )
-        axes.bar_label(drawn, fmt="%.3g", padding=1, fontsize=8)
-    axes.axhline(1, color="black", linewidth=0.8)
-    axes.set_xticks(range(len(groups)), list(groups), fontsize=8)
-    axes.set(title=title, ylabel=label)
-    axes.grid(visible=False, axis="x")
-    axes.legend()
+    for axes, row in zip(panels[:, 0], rows, strict=True):
+        for i, name in enumerate(names):
+            places = [(at, bars[name]) for at, (_, bars) in enumerate(row) if name in bars]
+            drawn = axes.bar(
+                [at + (i - (len(names) - 1) / 2) * width for at, _ in places],
+                [height for _, height in places],
+                width * 0.95,
+                label=name,
+                hatch=HATCHES[i % len(HATCHES)],
+                edgecolor="white",
+            )
+            axes.bar_label(drawn, fmt="%.3g", padding=1, fontsize=8)
+        axes.axhline(1, color="black", linewidth=0.8)
+        axes.set_xticks(range(len(row)), [group for group, _ in row], fontsize=8)
+        axes.set_xlim(-0.6, len(rows[0]) - 0.4)
+        axes.set_ylabel(label)
+        axes.grid(visible=False, axis="x")
+    panels[0, 0].set_title(title)
+    panels[0, 0].legend()
     save(figure, path)
 
 
