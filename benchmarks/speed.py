@@ -1,7 +1,7 @@
 """Speed side by side: dura, the paper's literal loop (reference.py), PyKEEN (rival.py) and the bare matrix products.
 
     python benchmarks/speed.py                       # all parts in the short form: under five minutes on two idle cores
-    python benchmarks/speed.py --full                # every model, rank and size: an hour or so
+    python benchmarks/speed.py --full                # every model, rank and size: about an hour
     python benchmarks/speed.py --parts training startup --out benchmarks/out
 
 Everything is measured in rounds in which each competitor has its turn, after a round that warms up: medians with their spread,

@@ -331,17 +331,17 @@ def test_presets_are_found_by_name(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"),
+    ("name", "ways", "hint"),
     [
-        ("complex-dura", "umls/complex-dura"),
-        ("umls/complx-dura", "umls/complex-dura"),
-        ("wn18r/cp", "wn18rr/cp-bad"),
+        ("complex-dura", "`dura presets` lists", "umls/complex-dura"),  # not all of them in one sentence
+        ("umls/complx-dura", "known are umls/complex-dura, umls/cp, or", "umls/complex-dura"),
+        ("wn18r/cp", "`dura presets` lists", "wn18rr/cp-bad"),
     ],
 )
-def test_an_unknown_preset_names_the_nearest(folder: Path, name: str, hint: str) -> None:
+def test_an_unknown_preset_names_the_nearest(folder: Path, name: str, ways: str, hint: str) -> None:
     with pytest.raises(BadInput) as error:
         preset(name, folder)
-    assert str(error.value).startswith(f"the preset '{name}' is not known; known are umls/complex-dura, umls/cp")
+    assert str(error.value).startswith(f"the preset '{name}' is not known; {ways}")
     assert str(error.value).endswith(f"; did you mean '{hint}'?")
 
 

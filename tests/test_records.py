@@ -112,7 +112,7 @@ def test_a_file_size_limit_counts_as_full(tmp_path: Path) -> None:
     said, state = output(LIMITED, tmp_path).splitlines()
     assert said == (
         f"cannot write file in the folder {tmp_path}: there is no space left (the disk is full or a quota is"
-        " used up); nothing is lost yet; make room or name another folder with --out"
+        " used up); nothing is lost yet; make room or name another place"
     )
     assert state == "b'old' ['file']"
 
@@ -192,7 +192,7 @@ def test_a_forbidden_folder_is_one_sentence() -> None:
         Path(folder).chmod(0o755)
     why = f"in the folder {folder}: you have no permission to write there"
     assert write.startswith(f"cannot write file {why}; nothing is lost yet")
-    assert create == f"cannot write run {why}; name another folder with --out"
+    assert create == f"cannot write run {why}; name another folder"
 
 
 # -- the folder ------------------------------------------------------------------------------------------

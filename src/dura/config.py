@@ -293,12 +293,11 @@ def preset(name: str, folder: Traversable | None = None) -> Experiment:
     known = presets(folder)
     if name in known:
         return Experiment.from_toml(known[name], where=f"preset {name}")
-    beside = [other for other in known if other.partition("/")[0] == name.partition("/")[0]] or list(known)
+    beside = [other for other in known if other.partition("/")[0] == name.partition("/")[0]]
     last = {other.rpartition("/")[2]: other for other in known}
     hint = f"; did you mean {last[name]!r}?" if name in last else did_you_mean(name, known)
-    raise BadInput(
-        f"the preset {name!r} is not known; known are {', '.join(beside) or 'none'}, or the path of a .toml file{hint}"
-    )
+    ways = f"known are {', '.join(beside)}" if beside else "`dura presets` lists those there are"
+    raise BadInput(f"the preset {name!r} is not known; {ways}, or give the path of a .toml file{hint}")
 
 
 def _check_version(version: object) -> None:

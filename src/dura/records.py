@@ -43,7 +43,7 @@ _MAKING = {
     *("checkpoints", ".lock", ".lock.pid"),
 }
 """What stands in a run folder before its run.json does."""
-_NEW = "nothing is lost yet; make room or name another folder with --out"
+_NEW = "nothing is lost yet; make room or name another place"
 _KEPT = "earlier checkpoints are kept, continue with --resume once this is mended"
 
 
@@ -111,7 +111,7 @@ class RunFolder:
         except FileExistsError:  # another process was faster
             raise taken from None
         except OSError as error:
-            raise disk_error(error, path, "name another folder with --out") from error
+            raise disk_error(error, path, "name another folder") from error
         return cls(path)
 
     @classmethod

@@ -121,6 +121,7 @@ def test_cells_are_listed_with_their_cost(tmp_path: Path) -> None:
         ((), "which table? main, regularizers, temporal, ablation, p1, small or all; see: dura reproduce --list"),
         (("sparsity",), "the table 'sparsity' is not known"),
         (("main", "--only", "ComplEx"), "did you mean 'complex'?"),
+        (("small", "--device", "meta"), "the device 'meta' is not available"),
         (("main", "--only", "wn18rr"), "not on this machine: wn18rr; get with: dura data get wn18rr, or name"),
     ],
 )

@@ -166,6 +166,8 @@ def test_the_ready_grids_are_listed(home: Path) -> None:
         (["study", "sensitivity", "done", "--over", "model.rank"], "'model.rank' does not vary in these runs"),
         (["study", "sensitivity", "nations/complex-dura", "--over", "training.epochs=a"], "must be a whole number"),
         (["study", "sensitivity", "nations/complex-dura", "--over", "model.rank="], "--over takes KEY=A,B,C"),
+        (["study", "sensitivity", "nations/complex-dura", "--over", "model.rnk=1,2"], "did you mean 'rank'?"),
+        (["study", "sensitivity", "done", "--over", "model.rank=1,2"], "done is a folder: give --over KEY without"),
         (["study", "sensitivity", "done", "--set", "model.rank=3"], "--set changes a preset"),
     ],
 )

@@ -123,6 +123,10 @@ def test_opened_and_written_again_it_is_the_same(dtype: NumberType, sparse: floa
     assert again.score(facts) == pytest.approx(first.score(facts), rel=1e-6)
     sizes = [(tmp_path / name / "checkpoints" / "best-000000000.safetensors").stat().st_size for name in ("one", "two")]
     assert sizes[0] == sizes[1]
+    report = export_and_measure(first, tmp_path / "four", splits=())
+    assert report["dtype"] == dtype
+    tables = report["bytes"]["tables"]
+    assert tables["after"] - 2000 < tables["before"] <= tables["after"]  # the file has a header too
     if packed_tables(first.model):
         with pytest.raises(BadInput, match="packed already; take the run that it was exported from"):
             first.export(tmp_path / "three", dtype="float16")

@@ -87,6 +87,10 @@ def _limits(jobs: int, device: str, tasks: int) -> Limits:
     from dura.experiments.reproduce import Limits
 
     on_cpu = device in ("", "cpu")
+    if not on_cpu:
+        from dura.experiments.parts import checked_device
+
+        checked_device(device)
     jobs = min(jobs or (cores() if on_cpu else 1), tasks)
     return Limits(jobs, max(1, cores() // jobs), free_memory() if on_cpu else None, device)
 

@@ -71,6 +71,8 @@ def sensitivity(
     if varying:
         if len(what) != 1 or len(varying) != len(over or []):
             raise BadInput("--over KEY=A,B,C varies one preset; with several runs give --over KEY without values")
+        if Path(what[0]).is_dir():
+            raise BadInput(f"--over KEY=A,B,C varies a preset; {what[0]} is a folder: give --over KEY without values")
         runs, notes = _vary(what[0], varying, settings or [], split, out, jobs, quiet)
         wanted = [text.partition("=")[0] for text in varying]
     else:

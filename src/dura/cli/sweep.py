@@ -89,7 +89,7 @@ def sweep(
         _list(as_json)
         return
     if resume is not None:
-        given = {"a file": experiment, "--out": out, "--set": settings}
+        given = {"file": experiment, "--out": out, "--set": settings}
         if wrong := [name for name, value in given.items() if value]:
             raise BadInput(f"--resume continues a sweep with its own settings and takes no {', '.join(wrong)}")
         from dura.experiments.sweep import resume as go_on

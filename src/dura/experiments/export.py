@@ -137,7 +137,7 @@ def export_and_measure(
     splits = [split for split in splits if len(trained.graph.facts(split))]
     report = {
         "sparse": sparse,
-        "dtype": dtype,
+        "dtype": folder.records()[0].get("dtype", dtype),
         "threshold": folder.records()[0].get("threshold"),
         "zeros": None if sparse is None else _zeros(exported.model),
         "bytes": {
@@ -167,9 +167,8 @@ def _zeros(model: Model) -> float:
 
 
 def _bytes(model: Model) -> int:
-    """The bytes of all tables in memory."""
-    packed = sum(table.bytes for table in vars(model).values() if isinstance(table, Packed))
-    return packed + sum(table.numel() * table.element_size() for table in model.parameters())
+    """The bytes of all tables, stored as they are."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in _stored(model, None, "float32")[0].values())
 
 
 def _size(folder: Path | None, pattern: str) -> int | None:

@@ -242,6 +242,7 @@ class Sweep:
     def _probes(self) -> Iterator[Values]:
         """Trials in which every value of every setting occurs, a range's ends for all of it."""
         if self.method == "each":
+            yield from ({path: value} for path, axis in self.space.items() for value in axis.probes)
             yield from self.points()
             return
         first = {path: axis.probes[0] for path, axis in self.space.items()}

@@ -114,6 +114,10 @@ class Sheet:
         """The sheet of a JSON file that `write` left; what else stands in the file is passed over."""
         try:
             found = json.loads(path.read_bytes())
+            if not isinstance(found, dict):
+                raise ValueError("it is not a JSON object")
+            if lacks := [key for key in ("title", "rows") if key not in found]:
+                raise ValueError(f"it has no {' and no '.join(lacks)}")
             if found.get("format", 1) > FORMAT:
                 raise BadInput(f"{path} has format {found['format']}, but this dura reads up to {FORMAT}; update dura")
             sheet = cls(found["title"], found["rows"], found.get("notes", ()), found.get("digits", {}))
@@ -121,8 +125,8 @@ class Sheet:
                 raise ValueError("its title is no text or its rows have not the same columns")
             if not all(isinstance(cell, Cell) for row in sheet.rows for cell in row.values()):
                 raise ValueError("a cell is not a plain value")
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise BadInput(f"{path} does not hold a table as dura writes them: {error!r}") from None
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            raise BadInput(f"{path} does not hold a table as dura writes them: {error}") from None
         return sheet
 
 
