@@ -38,6 +38,8 @@ PROCESS_BYTES = 550 << 20
 
 STEP_SECONDS, START_SECONDS = 3e-3, 10.0
 """What a step takes however small it is, and a process before its first step; small graphs cost nothing else."""
+MATRIX_SECONDS, MATRIX_BYTES_A_SECOND = 1e-4, 1e9
+"""What each relation matrix of a step takes beside its size (several small products), and how fast the rest of it goes."""
 _REGULARIZERS = ("none", "fro", "n3", "reg-p1", "dura-i", "dura-ii", "dura", "dura1", "dura2")
 _MODELS = ("cp", "complex", "rescal", "tcomplex", "trescal")
 """The order of rows."""
@@ -91,8 +93,8 @@ class Cell:
         return listing is not None and listing.path is not None
 
     @cached_property
-    def _tables_of_numbers(self) -> tuple[int, int]:
-        """How many numbers the model's tables hold, and how many of them a tail has: asked of the model itself."""
+    def _tables_of_numbers(self) -> tuple[int, int, tuple[int, ...]]:
+        """How many numbers the model's tables hold, how many of them a tail has, and how many matrices each table of them has."""
         import torch
 
         from dura.models import MODELS
@@ -101,14 +103,15 @@ class Cell:
         sizes, chosen = Sizes(entry.entities, entry.relations, entry.timestamps), self.experiment.model
         with torch.device("meta"):  # shapes without memory
             model = MODELS.build(chosen.name, chosen.options, sizes)
-        return sum(table.numel() for table in model.parameters()), model.tail_table.shape[1]
+        matrices = tuple(len(table) for table in model.parameters() if table.dim() > 2)
+        return sum(table.numel() for table in model.parameters()), model.tail_table.shape[1], matrices
 
     def cost(self, speed: float) -> tuple[int, float]:
         """About how many bytes a process takes for this cell, and how many seconds in all."""
         entry, training = catalog.entries()[self.graph], self.experiment.training
         facts = 2 * entry.files["train"].facts
         questions = facts if training.batching == "facts" else QUESTIONS.get(self.graph, facts)
-        numbers, width = self._tables_of_numbers
+        numbers, width, matrices = self._tables_of_numbers
         took = cost(
             numbers=numbers,
             width=width,
@@ -118,7 +121,11 @@ class Cell:
             speed=speed,
         )
         steps = math.ceil(questions / training.questions_a_step)
-        seconds = training.epochs * (took.seconds_an_epoch + steps * STEP_SECONDS)
+        # Distinct matrices of a step, were all alike in frequency; of two tables each pair is one.
+        kinds = math.prod(matrices) if matrices else 0
+        distinct = kinds * -math.expm1(-training.questions_a_step / kinds) if kinds else 0.0
+        step = STEP_SECONDS + distinct * (MATRIX_SECONDS + 4 * width * width / MATRIX_BYTES_A_SECOND)
+        seconds = training.epochs * (took.seconds_an_epoch + steps * step)
         return PROCESS_BYTES + took.bytes, START_SECONDS + seconds
 
 
