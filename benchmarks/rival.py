@@ -154,8 +154,8 @@ class Rival:
         return float(questions * (data.compressed.nnz / len(data)) / some.seconds)
 
     def training_batch(self) -> int:
-        """The fastest of some batch sizes; each is warmed up by a step and tried by two."""
-        paces = {batch: (self.train(batch, 1), self.train(batch, 2))[1] for batch in TRAINING_BATCHES}
+        """The fastest of some batch sizes; each is warmed up by a step and tried by one."""
+        paces = {batch: (self.train(batch, 1), self.train(batch, 1))[1] for batch in TRAINING_BATCHES}
         best = max(paces, key=paces.__getitem__)
         self._loops = {best: self._loops[best]}  # the others' optimizers hold as much as the tables
         return best

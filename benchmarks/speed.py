@@ -1,6 +1,6 @@
 """Speed side by side: dura, the paper's literal loop (reference.py), PyKEEN (rival.py) and the bare matrix products.
 
-    python benchmarks/speed.py                       # all parts in the short form: under five minutes on two idle cores
+    python benchmarks/speed.py                       # all parts in the short form: about five minutes on two idle cores
     python benchmarks/speed.py --full                # every model, rank and size: about an hour
     python benchmarks/speed.py --parts training startup --out benchmarks/out
 
@@ -93,7 +93,7 @@ def training_row(graph: Graph, name: str, size: int, options: Options) -> Row:
     turns, absent = training_turns(graph, name, size)
     if "dura" in absent:
         return row | {"dura": absent["dura"]}
-    paces = options.rounds(turns, 16)
+    paces = options.rounds(turns, 10)
     best = [fastest(paces, [turn for turn in turns if turn.startswith("dura")])]
     mine = paces[best[0]]
     row["dura"] = Figure.of(mine)
@@ -118,7 +118,7 @@ def blocks(options: Options) -> list[Row]:
         for name, block in trainers.items()
     }
     bare = bare_turns(graph, "complex", 200)
-    paces = options.rounds(works | bare, 8)
+    paces = options.rounds(works | bare, 5)
     bound = paces[fastest(paces, bare)]
     rows = [
         {
@@ -172,7 +172,7 @@ def evaluation_row(graph: Graph, size: int, options: Options) -> Row:
     if rival is not None:
         batch = rival.ranking_batch(some, others)
         works["PyKEEN"] = lambda: rival.rank(some, others, batch)[0]
-    paces = options.rounds(works, 12)
+    paces = options.rounds(works, 8)
     bound = fastest(paces, [name for name in works if name.startswith("bound")])
     row |= {"dura": Figure.of(paces["dura"]), "bound": Figure.of(paces[bound])}
     row |= {

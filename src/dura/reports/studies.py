@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Study = Mapping[str, Any]
 GREY = "#999999"
+LEGEND_LETTERS, KEY_LETTERS = 60, 7
+"""How many letters stand side by side above a figure, and how many of them the mark beside a name takes."""
 
 
 # -- by relation category -----------------------------------------------------------------------------------------------
@@ -46,7 +48,8 @@ def draw_categories(study: Study, path: Path) -> Path:
         pane.set_ylim(0, 1.06 * top)
         if len(groups) > 1:
             pane.get_legend().remove()
-            drawn.legend(*pane.get_legend_handles_labels(), loc="outside upper center", ncols=min(4, len(groups)))
+            columns = max(1, LEGEND_LETTERS // (max(map(len, groups)) + KEY_LETTERS))
+            drawn.legend(*pane.get_legend_handles_labels(), loc="outside upper center", ncols=min(columns, len(groups)))
         return save(drawn, path)
 
 
