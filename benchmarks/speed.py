@@ -1,6 +1,6 @@
 """Speed side by side: dura, the paper's literal loop (reference.py), PyKEEN (rival.py) and the bare matrix products.
 
-    python benchmarks/speed.py                       # all parts in the short form: about five minutes on two idle cores
+    python benchmarks/speed.py                       # all parts in the short form: about six minutes on two idle cores
     python benchmarks/speed.py --full                # every model, rank and size: about an hour
     python benchmarks/speed.py --parts training startup --out benchmarks/out
 
