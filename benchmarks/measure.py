@@ -253,7 +253,7 @@ BARS_A_ROW = 8
 def draw_bars(path: Path, groups: Mapping[str, Mapping[str, float]], title: str, label: str) -> None:
     """Bars side by side, a few groups a row: a group of bars each, the same names in each group; a line stands at 1."""
     pyplot = plotting()
-    if pyplot is None or not groups:
+    if pyplot is None or not any(groups.values()):
         return
     names = list(dict.fromkeys(name for bars in groups.values() for name in bars))
     filled = [(group, bars) for group, bars in groups.items() if bars]

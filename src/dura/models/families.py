@@ -302,8 +302,8 @@ class _Grouped(torch.autograd.Function):
 
 
 def _each(table: Tensor, rows: Tensor) -> list[Tensor]:
-    """A view of each of these rows."""
-    views = table.unbind()
+    """A view of each of these rows; all of the table's at once are cheaper only where most are wanted."""
+    views = table.unbind() if 2 * len(rows) > len(table) else table
     return [views[row] for row in rows.tolist()]
 
 
