@@ -77,11 +77,16 @@ def paced(units: float, work: Callable[[], object]) -> Work:
     return turn
 
 
+CLOSE = 0.9
+"""A variant stays in as long as it has this share of the pace of its competitor's best one."""
+
+
 def interleaved(works: Mapping[str, Work], repeat: int, seconds: float, least: int = 3) -> dict[str, list[float]]:
     """The paces of each competitor over `repeat` rounds in which each has its turn; a first round warms up.
 
     Past `seconds` no further round begins, but at least `least` are measured. Paces of one round stand at one position: their
-    ratio is free of what the machine did in other rounds.
+    ratio is free of what the machine did in other rounds. Where a competitor has several variants ("PyKEEN, 500 questions"),
+    those that are clearly behind in the first round measured drop out.
     """
     paces: dict[str, list[float]] = {name: [] for name in works}
     began = time.perf_counter()
@@ -89,11 +94,26 @@ def interleaved(works: Mapping[str, Work], repeat: int, seconds: float, least: i
         if i > least and time.perf_counter() - began > seconds:
             break
         gc.collect()  # between rounds, so that nobody pays for another's garbage
-        for name, work in works.items():
-            pace = work()
+        for name, turns in paces.items():
+            pace = works[name]()
             if i:
-                paces[name].append(pace)
+                turns.append(pace)
+        if i == 1:
+            paces = contenders(paces)
     return paces
+
+
+def contenders(paces: Mapping[str, list[float]]) -> dict[str, list[float]]:
+    """All but the variants that are clearly behind another of the same competitor.
+
+    >>> sorted(contenders({"dura, small": [9.5], "dura, large": [10.0], "bound": [12.0], "dura, tiny": [5.0]}))
+    ['bound', 'dura, large', 'dura, small']
+    """
+    best: dict[str, float] = {}
+    for name, turns in paces.items():
+        kind = name.partition(",")[0]
+        best[kind] = max(best.get(kind, 0.0), turns[0])
+    return {name: turns for name, turns in paces.items() if turns[0] >= CLOSE * best[name.partition(",")[0]]}
 
 
 @dataclass(frozen=True)
@@ -119,9 +139,10 @@ def ratio(one: Sequence[float], other: Sequence[float], unit: float = 1.0) -> Fi
     return Figure.of([a / b / unit for a, b in zip(one, other, strict=True)])
 
 
-def fastest(paces: Mapping[str, list[float]], names: Iterable[str]) -> str:
-    """Who of these has the highest median pace."""
-    return max(names, key=lambda name: statistics.median(paces[name]))
+def fastest(paces: Mapping[str, list[float]], who: str) -> str:
+    """Which variant of this competitor has the highest median pace; "" where it does not take part."""
+    mine = {name: statistics.median(turns) for name, turns in paces.items() if name.partition(",")[0] == who}
+    return max(mine, key=mine.__getitem__, default="")
 
 
 def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:

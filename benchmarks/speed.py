@@ -1,6 +1,6 @@
 """Speed side by side: dura, the paper's literal loop (reference.py), PyKEEN (rival.py) and the bare matrix products.
 
-    python benchmarks/speed.py                       # all parts in the short form: about six minutes on two idle cores
+    python benchmarks/speed.py                       # the short form: three to four minutes on two idle cores
     python benchmarks/speed.py --full                # every model, rank and size: about an hour
     python benchmarks/speed.py --parts training startup --out benchmarks/out
 
@@ -94,15 +94,14 @@ def training_row(graph: Graph, name: str, size: int, options: Options) -> Row:
     if "dura" in absent:
         return row | {"dura": absent["dura"]}
     paces = options.rounds(turns, 10)
-    best = [fastest(paces, [turn for turn in turns if turn.startswith("dura")])]
+    best = [fastest(paces, "dura")]
     mine = paces[best[0]]
     row["dura"] = Figure.of(mine)
     for who, unit, title in (("literal", 1.0, "× literal"), ("PyKEEN", 1.0, "× PyKEEN"), ("bound", 0.01, "% of bound")):
-        tried = [turn for turn in turns if turn.startswith(who)]
-        winner = fastest(paces, tried) if tried else ""
-        row[who] = Figure.of(paces[winner]) if tried else absent[who]
-        row[title] = ratio(mine, paces[winner], unit) if tried else None
-        best += [winner] if tried else []
+        winner = fastest(paces, who)
+        row[who] = Figure.of(paces[winner]) if winner else absent[who]
+        row[title] = ratio(mine, paces[winner], unit) if winner else None
+        best += [winner] if winner else []
     del turns
     gc.collect()
     return row | {"best of": "; ".join(best)}
@@ -119,7 +118,7 @@ def blocks(options: Options) -> list[Row]:
     }
     bare = bare_turns(graph, "complex", 200)
     paces = options.rounds(works | bare, 5)
-    bound = paces[fastest(paces, bare)]
+    bound = paces[fastest(paces, "bound")]
     rows = [
         {
             "block": name,
@@ -167,13 +166,13 @@ def evaluation_row(graph: Graph, size: int, options: Options) -> Row:
     row: Row = {"graph": graph.name, "rank": size, "questions": len(asked), "distinct": distinct}
     works: dict[str, Work] = {"dura": paced(len(asked), lambda: rank(model, facts, graph.known, relations))}
     for block in BOUND_BLOCKS:
-        works[f"bound {block}"] = paced(len(asked), one_product(distinct, table, block))
+        works[f"bound, blocks of {block}"] = paced(len(asked), one_product(distinct, table, block))
     works["all"] = paced(len(asked), one_product(len(asked), table, BOUND_BLOCKS[-1]))
     if rival is not None:
         batch = rival.ranking_batch(some, others)
         works["PyKEEN"] = lambda: rival.rank(some, others, batch)[0]
     paces = options.rounds(works, 8)
-    bound = fastest(paces, [name for name in works if name.startswith("bound")])
+    bound = fastest(paces, "bound")
     row |= {"dura": Figure.of(paces["dura"]), "bound": Figure.of(paces[bound])}
     row |= {
         "% of bound": ratio(paces["dura"], paces[bound], 0.01),
@@ -198,7 +197,7 @@ def loading(options: Options) -> list[Row]:
         works = {"dura": paced(len(facts), lambda: dura.read(path, valid_share=0, test_share=0))}
         if version() is not None:
             works["PyKEEN"] = paced(len(facts), lambda: load(path))
-        paces = interleaved(works, repeat=5, seconds=25, least=2)
+        paces = interleaved(works, repeat=5 if options.full else 3, seconds=20, least=2)
     rows = [
         {"reader": name, "lines": len(facts), "lines a second": Figure.of(paces[name]),
          "dura is faster by": ratio(paces["dura"], paces[name])}
@@ -264,7 +263,9 @@ def bar(name: str, limit: float, rows: list[Row], key: str, at_least: bool) -> R
 def main() -> None:
     """Run the parts that were asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument(
+        "--parts", nargs="+", choices=PARTS, help="which parts (default: all; blocks in the long form only)"
+    )
     parser.add_argument("--full", action="store_true", help="all ranks, models and sizes")
     parser.add_argument(
         "--out", type=Path, default=Path(__file__).parent / "out", help="folder for speed.json and plots"
@@ -278,7 +279,7 @@ def main() -> None:
     facts = measure.machine()
     console.print(f"{facts['processor']}, {facts['threads']} threads, torch {facts['torch']}, load {facts['load']}\n")
     parts: dict[str, list[Row]] = {}
-    for name in given.parts:
+    for name in given.parts or [part for part in PARTS if options.full or part != "blocks"]:
         parts[name] = PARTS[name](options)
         document = {"full": options.full, "scale": options.scale, "parts": parts, "bars": bars(parts)}
         measure.write(options.out / "speed.json", document)  # after each part: a run may be stopped
