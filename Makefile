@@ -21,7 +21,7 @@ check: $(READY)  ## ruff, mypy --strict, import-linter
 tests: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-bench: $(BENCH)/.ready  ## speed and memory beside the bare products, the paper's literal loop and PyKEEN, about six minutes
+bench: $(BENCH)/.ready  ## speed and memory beside the bare products, the paper's literal loop and PyKEEN, about four minutes
 	$(BENCH)/bin/python benchmarks/speed.py
 
 bench-full: $(BENCH)/.ready  ## the same for every model, rank and size

@@ -169,30 +169,25 @@ def pykeen_turns(graph: Graph, name: str, rank: int) -> Turns:
 
 
 def bare_turns(graph: Graph, name: str, rank: int) -> Turns:
-    """The three products of a step of dura, all questions at once and in blocks."""
+    """The three products of a step of dura, all questions at once: in blocks they were never faster."""
     width = 2 * rank if name == "complex" else rank
     table, turns = torch.randn(len(graph.entities), width), Turns()
     for size in BATCHES:
         rows = min(size, len(graph.questions))
-        for block in (rows, BOUND_BLOCKS[-1]):
-            products = three_products(torch.randn(rows, width), table, block)
-            turns[f"bound, {size} questions in blocks of {block}"] = paced(facts_in(graph.questions, 1, size), products)
+        products = three_products(torch.randn(rows, width), table)
+        turns[f"bound, {size} questions"] = paced(facts_in(graph.questions, 1, size), products)
     return turns
 
 
-def three_products(query: Tensor, table: Tensor, block: int) -> Callable[[], None]:
+def three_products(query: Tensor, table: Tensor) -> Callable[[], None]:
     """Scores, and from them the gradients of queries and table, all into memory that waits for them."""
-    scores, back, gradient = torch.empty(block, len(table)), torch.empty_like(query), torch.empty_like(table)
+    scores = torch.empty(len(query), len(table))
+    back, gradient = torch.empty_like(query), torch.empty_like(table)
 
     def work() -> None:
-        for at in range(0, len(query), block):
-            q = query[at : at + block]
-            room = torch.mm(q, table.mT, out=scores[: len(q)])
-            torch.mm(room, table, out=back[at : at + block])
-            if at:
-                gradient.addmm_(room.mT, q)
-            else:
-                torch.mm(room.mT, q, out=gradient)
+        torch.mm(query, table.mT, out=scores)
+        torch.mm(scores, table, out=back)
+        torch.mm(scores.mT, query, out=gradient)
 
     return work
 
@@ -225,7 +220,7 @@ def needs(who: str, sizes: Sizes, name: str, rank: int) -> tuple[float, float]:
     if who == "dura":
         return 3 * tables + 2e8, 0.2 * tables
     if who == "bound":
-        return 7 * entity + 4.0 * 3 * sum(BATCHES) * sizes.entities, 0.0
+        return 3 * entity + 4.0 * sum(BATCHES) * sizes.entities, 0.0
     # Tables, gradients and sums; in a turn gradients of single reads and five copies of what a batch has: scores, a matrix a fact.
     models = len(LITERAL_BATCHES) if who == "literal" else 1
     return 3 * models * tables, 3 * tables + 20.0 * TURN * (sizes.entities + square)
