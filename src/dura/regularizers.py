@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from dura.registry import Registry
-from dura.table import Table
+from dura.table import Table, sum_of_parts
 from dura.types import BadInput, Factors
 
 
@@ -281,8 +281,7 @@ class Smoothness:
             slope = step
             if self.p > 2:
                 # |.|², whose power p/2 − 1 is finite at zero
-                moduli = step.unflatten(-1, (-1, parts)).square().sum(-1) ** (self.p / 2 - 1)
-                slope = (moduli[..., None] * step.unflatten(-1, (-1, parts))).flatten(-2)
+                slope = sum_of_parts(step * step, parts).pow_(self.p / 2 - 1).mul_(step)
             total += step.flatten() @ slope.flatten()
             by_row[a + 1 : b + 1].add_(slope, alpha=self.p * factor)
             by_row[a:b].sub_(slope, alpha=self.p * factor)

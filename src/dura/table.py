@@ -30,6 +30,11 @@ def flushing() -> Iterator[None]:
         torch.set_flush_denormal(before)
 
 
+def sum_of_parts(x: Tensor, parts: int) -> Tensor:
+    """Each real replaced by the sum of the parts of its number: (a, b) by (a + b, a + b) where there are two."""
+    return x if parts == 1 else (x[..., 0::2] + x[..., 1::2]).repeat_interleave(2, dim=-1)
+
+
 class Table(nn.Parameter):
     """A parameter whose gradient is added to in place, by rows or as a whole.
 

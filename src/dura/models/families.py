@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dura.table import Table
+from dura.table import Table, sum_of_parts
 
 Weights = tuple[float, float]
 """Of the plain rows and of the turned ones."""
@@ -244,11 +244,6 @@ class _ScaledSquares(torch.autograd.Function):
         factor = 2 * gradients[0]
         by_relation = sum_of_parts(sums, ctx.parts) * (factor * ctx.turned)
         return (weight * factor).index_select(0, items).mul_(x), by_relation.mul_(r), None, None, None, None
-
-
-def sum_of_parts(x: Tensor, parts: int) -> Tensor:
-    """Each real replaced by the sum of the parts of its number: (a, b) by (a + b, a + b) where there are two."""
-    return x if parts == 1 else (x[..., 0::2] + x[..., 1::2]).repeat_interleave(2, dim=-1)
 
 
 def grouped(x: Tensor, relations: Relations, transposed: bool = False) -> Tensor:
