@@ -1,4 +1,4 @@
-"""Run folders for tests of reports: real files with records as a run leaves them, without any training."""
+"""Run folders for tests: real files with records as a run leaves them, without any training."""
 
 from __future__ import annotations
 
@@ -82,3 +82,11 @@ def run_folder(
     about = {"name": graph, "digest": f"digest of {graph}", "entities": 30, "relations": 4}
     folder.describe(graph={**about, "train": 1200, "valid": 20, "test": 20})
     return path
+
+
+def toy_run(path: Path) -> RunFolder:
+    """The smallest run folder there is."""
+    run = RunFolder.create(path)
+    run.write_settings("version = 1\n")
+    run.describe(graph={"name": "toy", "digest": "d", "entities": 3})
+    return run

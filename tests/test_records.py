@@ -1,12 +1,11 @@
+"""Files that are written whole or not at all, and the records of a run."""
+
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
-import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,37 +15,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dura.records import PLAIN, RunFolder, curve, write_atomic
-from dura.types import BadInput, DuraError
+from disks import linux, names, output, small_disk
+from dura.records import RunFolder, curve, write_atomic
+from dura.types import DuraError
+from folders import toy_run
 
-linux = pytest.mark.skipif(sys.platform != "linux", reason="uses Linux's mount and limits")
-
-
-def run_folder(path: Path) -> RunFolder:
-    run = RunFolder.create(path)
-    run.write_settings("version = 1\n")
-    run.describe(graph={"name": "toy", "digest": "d", "entities": 3})
-    return run
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
-
-
-def script(code: str, *arguments: object) -> subprocess.Popen[str]:
-    head = "import os, sys, resource, signal, time\nfrom pathlib import Path\nfrom dura.records import *\n"
-    return subprocess.Popen(
-        [sys.executable, "-c", head + code, *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-
-
-def output(code: str, *arguments: object) -> str:
-    return script(code, *arguments).communicate(timeout=30)[0].strip()
+IMPORTS = """
+import os, sys, resource, signal, time
+from pathlib import Path
+from dura.records import *
+"""
 
 
 def refuse_to_sync(descriptor: int) -> None:
@@ -96,7 +74,9 @@ def test_a_failing_disk_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.M
     assert path.read_bytes() == b"old" and names(tmp_path) == ["file"]
 
 
-LIMITED = """
+LIMITED = (
+    IMPORTS
+    + """
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 folder = Path(sys.argv[1])
@@ -105,6 +85,7 @@ try: write_atomic(folder / "file", [b"x" * 400] * 5)
 except DuraError as error: print(error)
 print((folder / "file").read_bytes(), os.listdir(folder))
 """
+)
 
 
 @linux
@@ -118,26 +99,15 @@ def test_a_file_size_limit_counts_as_full(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A real file system of 64 kB, where the tests may mount one."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(disk)]
-    try:
-        done = subprocess.run(mount, capture_output=True, check=False)
-    except OSError:
-        pytest.skip("there is no mount command")
-    if done.returncode:
-        pytest.skip("may not mount a file system here")
-    try:
-        yield disk
-    finally:
-        subprocess.run(["umount", "-l", str(disk)], check=True)
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A real file system of 64 kB."""
+    with small_disk(tmp_path / "disk", "64k") as path:
+        yield path
 
 
 @linux
-def test_a_full_disk_is_one_sentence_and_keeps_what_was_there(small_disk: Path) -> None:
-    run = run_folder(small_disk / "run")
+def test_a_full_disk_is_one_sentence_and_keeps_what_was_there(disk: Path) -> None:
+    run = toy_run(disk / "run")
     run.append({"kind": "epoch", "epoch": 1})
     with pytest.raises(DuraError, match=r"cannot write big in the folder .*/disk/run: there is no space left"):
         write_atomic(run.path / "big", b"x" * 100_000)
@@ -150,9 +120,9 @@ def test_a_full_disk_is_one_sentence_and_keeps_what_was_there(small_disk: Path) 
 
 
 @linux
-def test_a_read_only_disk_is_one_sentence(small_disk: Path) -> None:
-    run = run_folder(small_disk / "run")
-    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+def test_a_read_only_disk_is_one_sentence(disk: Path) -> None:
+    run = toy_run(disk / "run")
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
     sentence = r"in the folder .*/disk/run: the file system is read-only; earlier checkpoints are kept"
     with pytest.raises(DuraError, match=sentence):
         write_atomic(run.path / "file", b"x")
@@ -161,7 +131,7 @@ def test_a_read_only_disk_is_one_sentence(small_disk: Path) -> None:
     with pytest.raises(DuraError, match=sentence), run.lock():
         pass
     with pytest.raises(DuraError, match=r"cannot write new in the folder .*: the file system is read-only; name anoth"):
-        RunFolder.create(small_disk / "new")
+        RunFolder.create(disk / "new")
     assert RunFolder.open(run.path).settings() == "version = 1\n"
 
 
@@ -175,13 +145,16 @@ def test_a_read_only_disk_without_one(tmp_path: Path, monkeypatch: pytest.Monkey
     assert names(tmp_path) == []
 
 
-FORBIDDEN = """
+FORBIDDEN = (
+    IMPORTS
+    + """
 if os.getuid() == 0: os.setuid(65534)
 try: write_atomic(Path(sys.argv[1]) / "file", b"x")
 except DuraError as error: print(error)
 try: RunFolder.create(Path(sys.argv[1]) / "run")
 except DuraError as error: print(error)
 """
+)
 
 
 @linux
@@ -193,151 +166,6 @@ def test_a_forbidden_folder_is_one_sentence() -> None:
     why = f"in the folder {folder}: you have no permission to write there"
     assert write.startswith(f"cannot write file {why}; nothing is lost yet")
     assert create == f"cannot write run {why}; name another folder"
-
-
-# -- the folder ------------------------------------------------------------------------------------------
-
-
-def test_create_describe_open(tmp_path: Path) -> None:
-    run = run_folder(tmp_path / "a" / "b")
-    again = RunFolder.open(run.path)
-    about = again.about()
-    assert list(about) == ["format", "dura", "created", "graph"]
-    assert about["format"] == PLAIN == 1
-    assert about["graph"] == {"name": "toy", "digest": "d", "entities": 3}
-    assert about["created"].endswith("+00:00")
-    assert again.settings() == "version = 1\n"
-    assert (run.path / "checkpoints").is_dir()
-
-
-def test_create_refuses_what_is_there(tmp_path: Path) -> None:
-    run = run_folder(tmp_path / "run")
-    with pytest.raises(BadInput, match=rf"{run.path} already holds a run; continue it with --resume {run.path} or"):
-        RunFolder.create(run.path)
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "thesis.txt").write_text("precious")
-    with pytest.raises(BadInput, match=r"other is not an empty folder; name a new one with --out"):
-        RunFolder.create(tmp_path / "other")
-    with pytest.raises(BadInput, match=r"thesis\.txt is not an empty folder"):
-        RunFolder.create(tmp_path / "other" / "thesis.txt")
-    with pytest.raises(DuraError, match=r"cannot write run in the folder .*thesis\.txt: Not a directory; name anoth"):
-        RunFolder.create(tmp_path / "other" / "thesis.txt" / "run")
-    (tmp_path / "empty").mkdir()
-    RunFolder.create(tmp_path / "empty")
-    RunFolder.create(tmp_path / "empty")  # whoever made it died before there was a run.json
-    with RunFolder(tmp_path / "empty").lock(), pytest.raises(BadInput, match="is not an empty folder"):
-        RunFolder.create(tmp_path / "empty")  # or lives and is about to write it
-
-
-@pytest.mark.parametrize(
-    ("content", "sentence"),
-    [
-        (None, "is not a run folder: it has no run.json"),
-        (b"{", "cannot be read"),
-        (b"\xff", "cannot be read"),
-        (b"[]", "is damaged"),
-        (b'{"format": "1"}', "is damaged"),
-        (b'{"format": 3}', "has format 3, but this dura reads formats up to 2; update dura"),
-    ],
-)
-def test_open_refuses(tmp_path: Path, content: bytes | None, sentence: str) -> None:
-    if content is not None:
-        (tmp_path / "run.json").write_bytes(content)
-    with pytest.raises(DuraError, match=sentence):
-        RunFolder.open(tmp_path)
-
-
-def test_open_of_nothing(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"there is no run folder .*nowhere"):
-        RunFolder.open(tmp_path / "nowhere")
-    with pytest.raises(DuraError, match=r"the settings of the run .* cannot be read"):
-        RunFolder.create(tmp_path / "unfinished").settings()
-
-
-# -- the lock --------------------------------------------------------------------------------------------
-
-HOLD = """
-with RunFolder.open(Path(sys.argv[1])).lock():
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-@contextlib.contextmanager
-def holder(run: RunFolder) -> Iterator[subprocess.Popen[str]]:
-    process = script(HOLD, run.path)
-    try:
-        assert process.stdout is not None and process.stdout.readline() == "held\n"
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def test_a_second_process_is_refused_and_a_dead_one_lets_go(tmp_path: Path) -> None:
-    run = run_folder(tmp_path / "run")
-    with holder(run) as process:
-        with (
-            pytest.raises(DuraError, match=rf"run is in use by the process {process.pid}; wait for it or stop it"),
-            run.lock(),
-        ):
-            raise AssertionError("two processes in one run")
-        RunFolder.open(run.path).records()  # reading needs no lock
-        (run.path / ".lock.pid").unlink()
-        with pytest.raises(DuraError, match="in use by another process"), run.lock():
-            pass
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    with run.lock():
-        run.append({"kind": "resume"})
-        assert (run.path / ".lock.pid").read_text() == f"{os.getpid()}\n"
-    assert not (run.path / ".lock.pid").exists()
-    with run.lock():
-        assert len(run.records()) == 1
-
-
-def test_the_lock_is_not_shared_within_a_process(tmp_path: Path) -> None:
-    run = run_folder(tmp_path / "run")
-    with (
-        run.lock(),
-        pytest.raises(DuraError, match="is in use by the process"),
-        RunFolder.open(run.path).lock(),
-    ):
-        pass
-
-
-def test_the_lock_is_released_by_an_error(tmp_path: Path) -> None:
-    run = run_folder(tmp_path / "run")
-    with pytest.raises(ZeroDivisionError), run.lock():
-        raise ZeroDivisionError
-    with run.lock():
-        pass
-
-
-WRITE_FOREVER = """
-folder = Path(sys.argv[1])
-def slow():
-    yield b"half"
-    print("writing", flush=True)
-    time.sleep(60)
-write_atomic(folder / "checkpoints" / "step", slow())
-"""
-
-
-def test_files_of_killed_processes_are_cleaned_by_the_next_holder(tmp_path: Path) -> None:
-    run = run_folder(tmp_path / "run")
-    process = script(WRITE_FOREVER, run.path)
-    assert process.stdout is not None and process.stdout.readline() == "writing\n"
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    mine = run.path / ".notes.tmp"
-    mine.write_text("the user's own")
-    left = names(run.path / "checkpoints")
-    assert len(left) == 1 and left[0].startswith(".step.") and left[0].endswith(".tmp")
-    RunFolder.open(run.path)
-    assert names(run.path / "checkpoints") == left  # who only reads removes nothing
-    with run.lock():
-        assert names(run.path / "checkpoints") == [] and mine.exists()
 
 
 # -- records ---------------------------------------------------------------------------------------------
@@ -399,4 +227,4 @@ def test_curve_keeps_the_last_record_of_each_epoch() -> None:
 
 def test_importing_records_is_cheap() -> None:
     heavy = "{'torch', 'polars', 'filelock', 'safetensors'}"
-    assert output(f"import dura.config, dura.registry\nprint({heavy} & set(sys.modules))") == "set()"
+    assert output(f"import sys, dura.config, dura.registry, dura.records\nprint({heavy} & set(sys.modules))") == "set()"

@@ -2,14 +2,10 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
 import re
-import shutil
-import subprocess
-import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,46 +14,11 @@ import safetensors
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
+from checkpoints import save, step_of, table
+from disks import names
 from dura.training.checkpoint import Checkpoints
 from dura.types import DuraError
-
-
-def table(step: int) -> dict[str, Tensor]:
-    return {"table": torch.full((50,), float(step)), "steps": torch.tensor(step)}
-
-
-def save(checkpoints: Checkpoints, *steps: int) -> None:
-    for step in steps:
-        checkpoints.save(step, table(step), {"step": step})
-
-
-def step_of(saved: tuple[dict[str, Tensor], dict[str, Any]] | None) -> int:
-    """The step of a checkpoint, after checking that its tensors and state belong together."""
-    assert saved is not None
-    tensors, state = saved
-    step: int = state["step"]
-    assert tensors["steps"].item() == step and torch.equal(tensors["table"], table(step)["table"])
-    return step
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
-
-
-def run(code: str, *arguments: object) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
 
 # -- what is saved comes back ----------------------------------------------------------------------------
 
@@ -313,152 +274,3 @@ def test_foreign_json_is_refused(tmp_path: Path, change: dict[str, Any], sentenc
     path.write_text(json.dumps(document | {"checksum": _checksum(document)}))
     with pytest.raises(DuraError, match=sentence):
         Checkpoints(tmp_path).newest()
-
-
-# -- killed, full ----------------------------------------------------------------------------------------
-
-
-class Killed(BaseException):
-    """Stands for the end of the process at one system call."""
-
-
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("step", [20, 30])
-def test_death_at_each_rename_and_removal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool, step: int
-) -> None:
-    """Whatever the system call before or after which the process dies, the old or the new pair is whole."""
-    done, calls, died = {name: getattr(Path, name) for name in ("replace", "unlink")}, 0, 0
-
-    def dying(name: str) -> Callable[..., Any]:
-        def call(self: Path, *arguments: Any, **options: Any) -> Any:
-            nonlocal calls
-            calls -= 1
-            if calls == 0 and not after:
-                raise Killed
-            result = done[name](self, *arguments, **options)
-            if calls == 0:
-                raise Killed
-            return result
-
-        return call
-
-    for last in range(1, 12):
-        folder = tmp_path / str(last)
-        checkpoints = Checkpoints(folder)
-        save(checkpoints, 10, 20)
-        checkpoints.save_best(20, table(20), {"step": 20})
-        with monkeypatch.context() as patch:
-            for name in done:
-                patch.setattr(Path, name, dying(name))
-            calls = last
-            try:
-                save(checkpoints, step)
-                checkpoints.save_best(step, table(step), {"step": step})
-            except Killed:
-                died += 1
-        assert step_of(checkpoints.newest()) in (20, step)
-        assert step_of(checkpoints.best()) in (20, step)
-    assert 6 <= died < 11  # the range of calls was wide enough to see a whole save
-
-
-KILL = """
-import json, os, random, signal, sys, time
-from pathlib import Path
-import torch
-from dura.training.checkpoint import Checkpoints
-
-checkpoints, rng = Checkpoints(Path(sys.argv[1])), random.Random(0)
-
-def table(step):
-    return {"table": torch.full((50_000,), float(step)), "steps": torch.tensor(step)}
-
-def check(saved):
-    tensors, state = saved
-    assert tensors["steps"].item() == state["step"] and bool((tensors["table"] == state["step"]).all())
-    return state["step"]
-
-def train(step):
-    while True:
-        checkpoints.save(step, table(step), {"step": step})
-        checkpoints.save_best(step, table(step), {"step": step})
-        step += 1
-
-last, best, notes, kills = 0, 0, [], 0
-began = time.monotonic()
-checkpoints.save(0, table(0), {"step": 0})
-checkpoints.save_best(0, table(0), {"step": 0})
-pace = time.monotonic() - began  # of this disk: kill after up to three rounds of saving, later on a busy machine
-spent = lambda: time.monotonic() - began
-while spent() < float(sys.argv[2]) or (last < 3 and spent() < 60):
-    child = os.fork()
-    if child == 0:
-        train(last)
-    time.sleep(rng.uniform(0, 3 * pace + 0.02 * kills))
-    os.kill(child, signal.SIGKILL)
-    assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
-    kills += 1
-    before, last, best = (last, best), check(checkpoints.newest(notes.append)), check(checkpoints.best())
-    assert last >= before[0] and best >= before[1]
-left = [name for name in os.listdir(sys.argv[1]) if name.endswith(".tmp")]
-print(json.dumps({"kills": kills, "steps": last, "notes": notes, "left": len(left)}))
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="needs fork and kill -9")
-def test_kill_minus_nine_at_random_moments(tmp_path: Path) -> None:
-    seen = json.loads(run(KILL, tmp_path, 2))
-    assert seen["kills"] >= 3 and seen["steps"] >= 1
-    assert all("was never finished" in note for note in seen["notes"])
-    assert step_of_any(Checkpoints(tmp_path).newest()) == seen["steps"]
-
-
-def step_of_any(saved: tuple[dict[str, Tensor], dict[str, Any]] | None) -> int:
-    assert saved is not None
-    return int(saved[0]["steps"])
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A real file system of 1 MB, where the tests may mount one."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    if sys.platform != "linux" or shutil.which("mount") is None:
-        pytest.skip("no tmpfs here")
-    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("may not mount a file system here")
-    try:
-        yield disk
-    finally:
-        subprocess.run(["umount", "-l", str(disk)], check=True)
-
-
-def test_a_full_disk_keeps_the_earlier_checkpoints(small_disk: Path) -> None:
-    checkpoints = Checkpoints(small_disk / "checkpoints")
-    save(checkpoints, 10, 20)
-    (small_disk / "run.json").touch()
-    kept = names(small_disk / "checkpoints")
-    for write in (checkpoints.save, checkpoints.save_best):
-        with pytest.raises(
-            DuraError, match=r"disk/checkpoints: there is no space left .*; earlier checkpoints are kept"
-        ):
-            write(30, {"table": torch.zeros(400_000)}, {})
-        assert names(small_disk / "checkpoints") == kept
-    assert step_of(checkpoints.newest()) == 20
-    save(checkpoints, 31)
-    assert step_of(checkpoints.newest()) == 31
-
-
-def test_a_full_disk_by_a_limit(tmp_path: Path) -> None:
-    resource = pytest.importorskip("resource")
-    checkpoints = Checkpoints(tmp_path)
-    save(checkpoints, 10)
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
-    try:
-        with pytest.raises(DuraError, match=r"cannot write step-000000020\.safetensors in .*: there is no space left"):
-            checkpoints.save(20, {"table": torch.zeros(10_000)}, {})
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert step_of(checkpoints.newest()) == 10 and len(names(tmp_path)) == 2

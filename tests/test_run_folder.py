@@ -1,0 +1,169 @@
+"""A run folder: made, opened and held by one process at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from disks import names, program
+from dura.records import PLAIN, RunFolder
+from dura.types import BadInput, DuraError
+from folders import toy_run
+
+# -- the folder ------------------------------------------------------------------------------------------
+
+
+def test_create_describe_open(tmp_path: Path) -> None:
+    run = toy_run(tmp_path / "a" / "b")
+    again = RunFolder.open(run.path)
+    about = again.about()
+    assert list(about) == ["format", "dura", "created", "graph"]
+    assert about["format"] == PLAIN == 1
+    assert about["graph"] == {"name": "toy", "digest": "d", "entities": 3}
+    assert about["created"].endswith("+00:00")
+    assert again.settings() == "version = 1\n"
+    assert (run.path / "checkpoints").is_dir()
+
+
+def test_create_refuses_what_is_there(tmp_path: Path) -> None:
+    run = toy_run(tmp_path / "run")
+    with pytest.raises(BadInput, match=rf"{run.path} already holds a run; continue it with --resume {run.path} or"):
+        RunFolder.create(run.path)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.txt").write_text("precious")
+    with pytest.raises(BadInput, match=r"other is not an empty folder; name a new one with --out"):
+        RunFolder.create(tmp_path / "other")
+    with pytest.raises(BadInput, match=r"thesis\.txt is not an empty folder"):
+        RunFolder.create(tmp_path / "other" / "thesis.txt")
+    with pytest.raises(DuraError, match=r"cannot write run in the folder .*thesis\.txt: Not a directory; name anoth"):
+        RunFolder.create(tmp_path / "other" / "thesis.txt" / "run")
+    (tmp_path / "empty").mkdir()
+    RunFolder.create(tmp_path / "empty")
+    RunFolder.create(tmp_path / "empty")  # whoever made it died before there was a run.json
+    with RunFolder(tmp_path / "empty").lock(), pytest.raises(BadInput, match="is not an empty folder"):
+        RunFolder.create(tmp_path / "empty")  # or lives and is about to write it
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (None, "is not a run folder: it has no run.json"),
+        (b"{", "cannot be read"),
+        (b"\xff", "cannot be read"),
+        (b"[]", "is damaged"),
+        (b'{"format": "1"}', "is damaged"),
+        (b'{"format": 3}', "has format 3, but this dura reads formats up to 2; update dura"),
+    ],
+)
+def test_open_refuses(tmp_path: Path, content: bytes | None, sentence: str) -> None:
+    if content is not None:
+        (tmp_path / "run.json").write_bytes(content)
+    with pytest.raises(DuraError, match=sentence):
+        RunFolder.open(tmp_path)
+
+
+def test_open_of_nothing(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"there is no run folder .*nowhere"):
+        RunFolder.open(tmp_path / "nowhere")
+    with pytest.raises(DuraError, match=r"the settings of the run .* cannot be read"):
+        RunFolder.create(tmp_path / "unfinished").settings()
+
+
+# -- the lock --------------------------------------------------------------------------------------------
+
+HOLD = """
+import sys
+from pathlib import Path
+from dura.records import RunFolder
+
+with RunFolder.open(Path(sys.argv[1])).lock():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def holder(run: RunFolder) -> Iterator[subprocess.Popen[str]]:
+    process = program(HOLD, run.path)
+    try:
+        assert process.stdout is not None and process.stdout.readline() == "held\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_second_process_is_refused_and_a_dead_one_lets_go(tmp_path: Path) -> None:
+    run = toy_run(tmp_path / "run")
+    with holder(run) as process:
+        with (
+            pytest.raises(DuraError, match=rf"run is in use by the process {process.pid}; wait for it or stop it"),
+            run.lock(),
+        ):
+            raise AssertionError("two processes in one run")
+        RunFolder.open(run.path).records()  # reading needs no lock
+        (run.path / ".lock.pid").unlink()
+        with pytest.raises(DuraError, match="in use by another process"), run.lock():
+            pass
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    with run.lock():
+        run.append({"kind": "resume"})
+        assert (run.path / ".lock.pid").read_text() == f"{os.getpid()}\n"
+    assert not (run.path / ".lock.pid").exists()
+    with run.lock():
+        assert len(run.records()) == 1
+
+
+def test_the_lock_is_not_shared_within_a_process(tmp_path: Path) -> None:
+    run = toy_run(tmp_path / "run")
+    with (
+        run.lock(),
+        pytest.raises(DuraError, match="is in use by the process"),
+        RunFolder.open(run.path).lock(),
+    ):
+        pass
+
+
+def test_the_lock_is_released_by_an_error(tmp_path: Path) -> None:
+    run = toy_run(tmp_path / "run")
+    with pytest.raises(ZeroDivisionError), run.lock():
+        raise ZeroDivisionError
+    with run.lock():
+        pass
+
+
+WRITE_FOREVER = """
+import sys, time
+from pathlib import Path
+from dura.records import write_atomic
+
+folder = Path(sys.argv[1])
+def slow():
+    yield b"half"
+    print("writing", flush=True)
+    time.sleep(60)
+write_atomic(folder / "checkpoints" / "step", slow())
+"""
+
+
+def test_files_of_killed_processes_are_cleaned_by_the_next_holder(tmp_path: Path) -> None:
+    run = toy_run(tmp_path / "run")
+    process = program(WRITE_FOREVER, run.path)
+    assert process.stdout is not None and process.stdout.readline() == "writing\n"
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    mine = run.path / ".notes.tmp"
+    mine.write_text("the user's own")
+    left = names(run.path / "checkpoints")
+    assert len(left) == 1 and left[0].startswith(".step.") and left[0].endswith(".tmp")
+    RunFolder.open(run.path)
+    assert names(run.path / "checkpoints") == left  # who only reads removes nothing
+    with run.lock():
+        assert names(run.path / "checkpoints") == [] and mine.exists()
