@@ -1,22 +1,31 @@
-"""How dura's time and memory grow, and what its start costs: the parts of speed.py in which it runs alone."""
+"""How dura's time and memory grow, what times and its start cost: the parts of speed.py in which it runs alone."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
+import numpy as np
+
+import dura
 import measure
-from dura.data.questions import Questions
+from dura.data.catalog import find
+from dura.data.questions import Questions, reciprocal
 from dura.evaluation import rank
 from dura.models import MODELS
-from dura.types import Sizes
-from measure import Figure, Options, Work, exponent, paced, peak, show
+from dura.regularizers import Smoothness
+from dura.table import Table
+from dura.types import IntArray, Sizes
+from measure import Figure, Options, Work, console, exponent, paced, peak, ratio, show
 from turns import BATCH, STEPS, Shape, drawn_facts, stepping, trainer_of
 
 Row = dict[str, Any]
+RANKED = 2000
+"""Facts to rank a turn."""
 
 
 def memory(options: Options) -> list[Row]:
@@ -107,6 +116,51 @@ def growth(options: Options) -> list[Row]:
         panels[f"{axis}: exponent {power:.2f}"] = {"dura": (xs, ys), "(exponent 1)": (xs, straight)}
     show("growth of the time an epoch takes, ComplEx", rows, notes)
     measure.draw_lines(options.out / "growth.png", panels, "seconds an epoch", "Time an epoch as sizes double")
+    return rows
+
+
+def dated(options: Options) -> list[Row]:
+    """TComplEx with DURA1 and smoothness beside ComplEx with DURA on the same questions without their times."""
+    listing = find("icews14")
+    if options.scale != 1 or listing is None or listing.path is None:
+        console.print("dated facts are measured on icews14, which is not at hand: dura data get icews14")
+        return []
+    graph, rows = dura.load("icews14"), list[Row]()
+    relations, facts = len(graph.relations), graph.test[:RANKED]
+
+    def distinct(facts: IntArray) -> int:
+        both = np.concatenate([facts, reciprocal(facts, relations)])
+        return len(np.unique(np.delete(both, 2, axis=1), axis=0))
+
+    known = Questions.of(np.concatenate([graph.train, graph.valid, graph.test])[:, :3], relations=relations)
+    for size in (200, 400):
+        plain = trainer_of("complex", graph.sizes, replace(graph.questions, time=None), size)
+        timed = trainer_of("tcomplex", graph.sizes, graph.questions, size, regularizer="dura1")
+        times = timed.model.get_parameter("times")
+        assert isinstance(times, Table)
+        timed.smooth = partial(Smoothness(weight=0.01), times, len(times), 2)
+        works = {
+            f"{count} questions a step": {
+                "static": paced(STEPS * count, stepping(plain, STEPS, count)),
+                "dated": paced(STEPS * count, stepping(timed, STEPS, count)),
+            }
+            for count in (250, 1000)
+        }
+        # The same facts ask fewer distinct questions without their times, and those are what is scored.
+        works["ranking"] = {
+            "static": paced(distinct(facts[:, :3]), partial(rank, plain.model, facts[:, :3], known, relations)),
+            "dated": paced(distinct(facts), partial(rank, timed.model, facts, graph.known, relations)),
+        }
+        for name, pair in works.items():
+            paces = options.rounds(pair, 10)
+            both = {who: Figure.of(turns) for who, turns in paces.items()}
+            rows.append(
+                {"work": name, "rank": size, **both, "% of static": ratio(paces["dated"], paces["static"], 0.01)}
+            )
+    show(
+        "dated facts, distinct questions a second: ICEWS14, TComplEx with DURA1 and smoothness beside ComplEx with DURA",
+        rows,
+    )
     return rows
 
 

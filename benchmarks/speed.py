@@ -27,7 +27,7 @@ from dura.data.graph import Graph
 from dura.data.questions import reciprocal
 from dura.evaluation import metrics, rank
 from dura.models import MODELS
-from growth import Row, growth, memory, startup
+from growth import RANKED, Row, dated, growth, memory, startup
 from measure import Figure, Options, Work, console, fastest, interleaved, paced, ratio, show
 from rival import Rival, load, version
 from turns import (
@@ -45,7 +45,7 @@ from turns import (
     training_turns,
 )
 
-LINES, RANKED_BY_PYKEEN, RANKED = 1_000_000, 256, 2000
+LINES, RANKED_BY_PYKEEN = 1_000_000, 256
 PYKEEN = version() or MISSING
 BLOCKS = (64, 128, 256, 512)
 
@@ -211,8 +211,11 @@ PARTS: dict[str, Callable[[Options], list[Row]]] = {
     "loading": loading,
     "memory": memory,
     "growth": growth,
+    "dated": dated,
     "startup": startup,
 }
+LONG_ONLY = ("blocks", "dated")
+"""Parts that the short form leaves out."""
 
 
 def bars(parts: dict[str, list[Row]]) -> list[Row]:
@@ -261,7 +264,7 @@ def main() -> None:
     """Run the parts that were asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--parts", nargs="+", choices=PARTS, help="which parts (default: all; blocks in the long form only)"
+        "--parts", nargs="+", choices=PARTS, help="which parts (default: all; blocks and dated in the long form only)"
     )
     parser.add_argument("--full", action="store_true", help="all ranks, models and sizes")
     parser.add_argument(
@@ -276,7 +279,7 @@ def main() -> None:
     facts = measure.machine()
     console.print(f"{facts['processor']}, {facts['threads']} threads, torch {facts['torch']}, load {facts['load']}\n")
     parts: dict[str, list[Row]] = {}
-    for name in given.parts or [part for part in PARTS if options.full or part != "blocks"]:
+    for name in given.parts or [part for part in PARTS if options.full or part not in LONG_ONLY]:
         parts[name] = PARTS[name](options)
         document = {"full": options.full, "scale": options.scale, "parts": parts, "bars": bars(parts)}
         measure.write(options.out / "speed.json", document)  # after each part: a run may be stopped

@@ -102,7 +102,9 @@ def forever(make: Callable[[int], Iterator[T]]) -> Iterator[T]:
         yield from make(epoch)
 
 
-def trainer_of(name: str, sizes: Sizes, questions: Questions, rank: int, block: int | None = None) -> Trainer:
+def trainer_of(
+    name: str, sizes: Sizes, questions: Questions, rank: int, block: int | None = None, regularizer: str = "dura"
+) -> Trainer:
     """dura with cross entropy, DURA and Adagrad, as `dura train` has them but for a smaller rate.
 
     Adagrad moves every number by the rate in each of the first steps: at 0.1 and ranks of 500 and more the scores of RESCAL grow so
@@ -111,7 +113,7 @@ def trainer_of(name: str, sizes: Sizes, questions: Questions, rank: int, block: 
     model = MODELS.build(name, {"rank": rank}, sizes)
     objective = OBJECTIVES.build("cross-entropy", {} if block is None else {"block": block})
     adagrad = optimizer("adagrad", {"lr": 0.001}, model.parameters())
-    return Trainer(model, objective, REGULARIZERS.build("dura", {}), adagrad, questions, Plan(batch=BATCH))
+    return Trainer(model, objective, REGULARIZERS.build(regularizer, {}), adagrad, questions, Plan(batch=BATCH))
 
 
 def stepping(trainer: Trainer, steps: int = STEPS, batch: int = BATCH) -> Callable[[], None]:
