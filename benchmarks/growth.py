@@ -123,7 +123,7 @@ def dated(options: Options) -> list[Row]:
     """TComplEx with DURA1 and smoothness beside ComplEx with DURA on the same questions without their times."""
     listing = find("icews14")
     if options.scale != 1 or listing is None or listing.path is None:
-        console.print("dated facts are measured on icews14, which is not at hand: dura data get icews14")
+        console.print("dated facts are measured on the whole of icews14 or not at all: dura data get icews14")
         return []
     graph, rows = dura.load("icews14"), list[Row]()
     relations, facts = len(graph.relations), graph.test[:RANKED]

@@ -77,7 +77,7 @@ def paced(units: float, work: Callable[[], object]) -> Work:
     return turn
 
 
-CLOSE = 0.9
+CLOSE = 0.8
 """A variant stays in as long as it has this share of the pace of its competitor's best one."""
 
 
@@ -86,7 +86,7 @@ def interleaved(works: Mapping[str, Work], repeat: int, seconds: float, least: i
 
     Past `seconds` no further round begins, but at least `least` are measured. Paces of one round stand at one position: their
     ratio is free of what the machine did in other rounds. Where a competitor has several variants ("PyKEEN, 500 questions"),
-    those that are clearly behind in the first round measured drop out.
+    those that are far behind in the first round measured drop out.
     """
     paces: dict[str, list[float]] = {name: [] for name in works}
     began = time.perf_counter()
@@ -104,7 +104,7 @@ def interleaved(works: Mapping[str, Work], repeat: int, seconds: float, least: i
 
 
 def contenders(paces: Mapping[str, list[float]]) -> dict[str, list[float]]:
-    """All but the variants that are clearly behind another of the same competitor.
+    """All but the variants that are far behind another of the same competitor.
 
     >>> sorted(contenders({"dura, small": [9.5], "dura, large": [10.0], "bound": [12.0], "dura, tiny": [5.0]}))
     ['bound', 'dura, large', 'dura, small']

@@ -36,7 +36,7 @@ Turns = dict[str, Work]
 BATCH, STEPS, TURN = 500, 3, 1000
 """Questions a batch and steps a turn of dura where the batch is given; rows a turn of the others, who are slower."""
 BATCHES, LITERAL_BATCHES, BOUND_BLOCKS = (1000, 2000), (500, 1000), (128, 256)
-"""Questions (of the literal loop: facts) a batch in training; the better one counts."""
+"""Questions (of the literal loop: facts) a batch in training, of the bare product a block in evaluation; the better one counts."""
 MISSING = "not installed"
 
 
@@ -105,7 +105,7 @@ def forever(make: Callable[[int], Iterator[T]]) -> Iterator[T]:
 def trainer_of(
     name: str, sizes: Sizes, questions: Questions, rank: int, block: int | None = None, regularizer: str = "dura"
 ) -> Trainer:
-    """dura with cross entropy, DURA and Adagrad, as `dura train` has them but for a smaller rate.
+    """dura with cross entropy, a regularizer and Adagrad, as `dura train` has them but for a smaller rate.
 
     Adagrad moves every number by the rate in each of the first steps: at 0.1 and ranks of 500 and more the scores of RESCAL grow so
     large meanwhile that most of them are computed twice, which is not what a step of an epoch takes.

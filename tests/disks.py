@@ -22,21 +22,25 @@ def names(folder: Path) -> list[str]:
 def program(code: str, *arguments: object) -> subprocess.Popen[str]:
     """A Python program that runs beside the test; it finds what the test finds."""
     return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"},
+        _command(code, *arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_environment()
     )
 
 
 def output(code: str, *arguments: object) -> str:
     """What a program prints, when it has ended well."""
-    process = program(code, *arguments)
-    said = process.communicate(timeout=60)[0].strip()
-    assert process.returncode == 0, said
-    return said
+    done = subprocess.run(
+        _command(code, *arguments), capture_output=True, text=True, timeout=90, check=False, env=_environment()
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def _command(code: str, *arguments: object) -> list[str]:
+    return [sys.executable, "-c", code, *map(str, arguments)]
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "OMP_NUM_THREADS": "1"}
 
 
 @contextmanager

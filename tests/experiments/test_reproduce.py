@@ -69,6 +69,7 @@ def test_the_paper_stands_beside_both_forms() -> None:
     (laptop,) = cells("main", only=["fb15k-237/complex-dura-laptop"])
     assert full.paper == laptop.paper == {"mrr": 0.371, "hits@1": 0.276, "hits@10": 0.56}
     assert full.expected is None and laptop.expected == preset(laptop.preset).expected["mrr"]
+    assert full.band is None and laptop.band is None
     (small,) = cells("small", only=["umls/cp-n3"])
     assert small.paper == {} and small.expected == 0.913 and small.band == (0.876, 0.950)
 
