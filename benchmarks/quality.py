@@ -281,7 +281,7 @@ def plot(arguments: argparse.Namespace) -> None:
     pyplot = measure.plotting()
     if pyplot is None:
         return
-    figure, axes = pyplot.subplots(figsize=(7.5, 4.5))
+    figure, axes = pyplot.subplots(figsize=(7.5, 5.0))
     for each, marker in zip(runs, itertools.cycle(measure.MARKERS)):
         minutes, test = [p["seconds"] / 60 for p in each["points"]], [p["test_mrr"] for p in each["points"]]
         axes.plot(minutes, test, label=legend(each, target), marker=marker, markersize=4)
@@ -293,7 +293,7 @@ def plot(arguments: argparse.Namespace) -> None:
     axes.xaxis.set(major_locator=pyplot.LogLocator(subs=(1, 2, 5)), minor_formatter=pyplot.NullFormatter())
     axes.xaxis.set_major_formatter("{x:g}")
     title = None if target is None else f"time to MRR {target:g}"
-    axes.legend(loc="best", frameon=True, edgecolor="none", framealpha=0.9, title=title, alignment="left")
+    figure.legend(loc="outside lower center", ncols=2, title=title)  # curves leave no room for it between them
     measure.save(figure, arguments.out)
 
 
