@@ -111,9 +111,13 @@ def contenders(paces: Mapping[str, list[float]]) -> dict[str, list[float]]:
     """
     best: dict[str, float] = {}
     for name, turns in paces.items():
-        kind = name.partition(",")[0]
-        best[kind] = max(best.get(kind, 0.0), turns[0])
-    return {name: turns for name, turns in paces.items() if turns[0] >= CLOSE * best[name.partition(",")[0]]}
+        best[competitor(name)] = max(best.get(competitor(name), 0.0), turns[0])
+    return {name: turns for name, turns in paces.items() if turns[0] >= CLOSE * best[competitor(name)]}
+
+
+def competitor(variant: str) -> str:
+    """Whose variant this is: what stands before the comma."""
+    return variant.partition(",")[0]
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,7 @@ def ratio(one: Sequence[float], other: Sequence[float], unit: float = 1.0) -> Fi
 
 def fastest(paces: Mapping[str, list[float]], who: str) -> str:
     """Which variant of this competitor has the highest median pace; "" where it does not take part."""
-    mine = {name: statistics.median(turns) for name, turns in paces.items() if name.partition(",")[0] == who}
+    mine = {name: statistics.median(turns) for name, turns in paces.items() if competitor(name) == who}
     return max(mine, key=mine.__getitem__, default="")
 
 
