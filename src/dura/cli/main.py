@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dura.cli import data, demo, evaluate, export, predict, report, reproduce, study, sweep, train
+from dura.cli import data, demo, evaluate, export, predict, report, reproduce, serve, study, sweep, train
 from dura.cli.common import HELP, fail
 from dura.types import DuraError
 
@@ -27,6 +27,7 @@ app = typer.Typer(
 app.command()(train.train)
 app.command()(evaluate.evaluate)
 app.command()(predict.predict)
+app.command()(serve.serve)
 app.command()(export.export)
 app.command()(report.report)
 app.add_typer(data.app, name="data")

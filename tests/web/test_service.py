@@ -1,0 +1,189 @@
+"""The service as clients see it: a real server, real requests, dense and packed models."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
+
+import pytest
+import uvicorn
+
+import dura
+from dura.experiments.trained import Trained
+from dura.models.packed import Csr
+from dura.types import BadInput
+from dura.web import service
+from graphs import dated_graph
+
+
+def get(address: str, **parameters: object) -> Any:
+    return _answer(Request(f"{address}?{urlencode(parameters)}"))
+
+
+def post(address: str, body: object) -> Any:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return _answer(Request(address, data=data, headers={"Content-Type": "application/json"}))
+
+
+def _answer(request: Request) -> Any:
+    try:
+        with urlopen(request, timeout=30) as response:
+            return json.load(response)
+    except HTTPError as error:
+        with error:
+            return error.code, json.load(error)["error"]
+
+
+@contextmanager
+def serving(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a server in a thread of this process."""
+    servers: list[uvicorn.Server] = []
+
+    class Kept(uvicorn.Server):
+        def __init__(self, config: uvicorn.Config) -> None:
+            super().__init__(config)
+            servers.append(self)
+
+    monkeypatch.setattr(uvicorn, "Server", Kept)
+    ready, at = Event(), list[str]()
+
+    def told(address: str) -> None:
+        at.append(address)
+        ready.set()
+
+    thread = Thread(target=lambda: service.serve(trained, "127.0.0.1", 0, quiet=True, ready=told))
+    thread.start()
+    assert ready.wait(20)
+    try:
+        yield at[0]
+    finally:
+        servers[0].should_exit = True
+        thread.join(20)
+    assert not thread.is_alive()
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("serve")
+    model = dura.fit(
+        dura.load("nations"), model="complex", rank=10, epochs=3, batch=50, out=folder / "dense", progress=False
+    )
+    model.export(folder / "sparse", sparse=0.5)
+    model.export(folder / "smallest", sparse=0.5, dtype="int8")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["dense", "sparse", "smallest"])
+def test_a_client_gets_what_the_model_answers(home: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dense(_: Csr) -> None:
+        raise AssertionError("a packed table was made dense")
+
+    monkeypatch.setattr(Csr, "unpacked", dense)
+    trained = dura.open(home / name)
+    with serving(trained, monkeypatch) as address:
+        about = get(address)
+        one = get(f"{address}/predict", head="usa", relation="embassy", k=3, known="true")
+        several = post(
+            f"{address}/predict",
+            {"questions": [{"head": "usa", "relation": "embassy"}, {"tail": "cuba", "relation": "treaties"}], "k": 2},
+        )
+    tables = {"dense": (False, "float32"), "sparse": (True, "float32"), "smallest": (True, "int8")}[name]
+    assert (about["tables"]["sparse"], about["tables"]["dtype"]) == tables
+    assert (about["run"], about["model"], about["rank"]) == (name, "complex", 10)
+    assert about["graph"] == {"name": "nations", "entities": 14, "relations": 55, "times": None}
+    if name == "dense":
+        assert about["tables"]["bytes"] == 4 * 20 * (14 + 2 * 55)
+    assert one == trained.predict(head="usa", relation="embassy", k=3, known=True).to_dict()
+    asked = [("usa", "embassy", None), (None, "treaties", "cuba")]
+    assert several == {"questions": [found.to_dict() for found in trained.predict_many(asked, 2)]}
+
+
+def test_times_are_asked_at_and_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = dated_graph()
+    trained = dura.fit(graph, model="tcomplex", rank=4, epochs=1, batch=50, progress=False)
+    assert graph.times is not None
+    head, relation, tail = graph.entities.names([0])[0], graph.relations.names([0])[0], graph.entities.names([1])[0]
+    time = graph.times.names([0])[0]
+    with serving(trained, monkeypatch) as address:
+        assert get(address)["graph"]["times"] == list(graph.times.span)
+        at = get(f"{address}/predict", head=head, relation=relation, time=time, k=2)
+        when = get(f"{address}/predict", head=head, relation=relation, tail=tail, time="?", k=2)
+    assert at == trained.predict(head=head, relation=relation, time=time, k=2).to_dict()
+    assert when == trained.when(head=head, relation=relation, tail=tail, k=2).to_dict()
+
+
+def test_bad_requests_get_a_sentence_and_harm_nobody(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(dura.open(home / "dense"), monkeypatch) as address:
+        ask = f"{address}/predict"
+        unknown = "the entity 'us' is not in this graph; did you mean 'usa', 'ussr'?"
+        assert get(ask, head="us", relation="embassy") == (400, unknown)
+        assert get(ask, head="usa") == (400, "relation: Field required")
+        assert get(ask, relation="embassy")[1].startswith("a question has exactly one hole")
+        assert get(ask, head="usa", relation="embassy", k=0)[1].startswith("k: Input should be greater than")
+        assert get(ask, head="usa", relation="embassy", top=3) == (400, "top: Extra inputs are not permitted")
+        assert get(ask, head="usa", relation="embassy", time="2014")[1].startswith(
+            "the facts of this graph have no times"
+        )
+        assert post(ask, b'{"questions"')[1].startswith("the body is no JSON: ")
+        assert post(ask, {"questions": []})[1].startswith("questions: List should have at least 1 item")
+        assert post(ask, {"questions": [{"head": "usa"}]}) == (400, "questions.0.relation: Field required")
+        many = [{"head": "usa", "relation": "embassy"}] * (service.MOST + 1)
+        assert post(ask, {"questions": many})[1].startswith("questions: List should have at most 1000 items")
+        assert get(f"{address}/ask")[0] == 404
+        assert "GET /predict" in get(f"{address}/ask")[1]
+        assert len(get(ask, head="usa", relation="embassy", k=2)["answers"]) == 2
+
+
+def test_clients_do_not_disturb_each_other(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained = dura.open(home / "sparse")
+    heads = trained.graph.entities.names(range(14)) * 4
+    with serving(trained, monkeypatch) as address, ThreadPoolExecutor(16) as clients:
+        found = list(clients.map(lambda head: get(f"{address}/predict", head=head, relation="embassy", k=2), heads))
+    assert found == [trained.predict(head=head, relation="embassy", k=2).to_dict() for head in heads]
+
+
+def test_the_command_serves_until_interrupted(home: Path) -> None:
+    command = [sys.executable, "-m", "dura", "serve", "sparse", "--port", "0"]
+    with subprocess.Popen(
+        command,
+        cwd=home,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "NO_COLOR": "1"},
+    ) as server:
+        assert server.stdout is not None
+        assert server.stderr is not None
+        try:
+            first = server.stderr.readline()
+            assert first.startswith("serving sparse at http://127.0.0.1:"), first + server.stderr.read()
+            address = first.split()[3]
+            assert len(get(f"{address}/predict", head="usa", relation="embassy", k=2)["answers"]) == 2
+            server.send_signal(signal.SIGINT)
+            rest = server.stderr.read()
+            assert server.wait(20) == 0
+        finally:
+            server.kill()
+        assert server.stdout.read() == ""
+    assert "GET /predict?head=usa&relation=embassy&k=2 HTTP/1.1" in rest
+    assert rest.endswith("stopped\n")
+
+
+def test_a_port_that_is_taken_is_said(home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(BadInput, match=rf"^127\.0\.0\.1 port {port} cannot be listened at: .*another by --host or"):
+            service.serve(dura.open(home / "dense"), "127.0.0.1", port, quiet=True, ready=print)
