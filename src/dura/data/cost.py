@@ -26,7 +26,7 @@ def cost(*, numbers: int, width: int, entities: int, questions: int, batch: int,
     """The cost of training tables of so many `numbers`, with `width` of them a tail, at `speed` operations a second.
 
     The tables count thrice (values, gradient, Adagrad), beside one score buffer; an epoch is three products of all questions
-    with all entities.
+    with all `entities` that are scored.
 
     >>> cost(numbers=1000, width=10, entities=50, questions=20, batch=5, speed=1e6)
     Cost(bytes=13000, seconds_an_epoch=0.06)

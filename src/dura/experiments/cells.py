@@ -40,6 +40,8 @@ STEP_SECONDS, START_SECONDS = 3e-3, 10.0
 """What a step takes however small it is, and a process before its first step; small graphs cost nothing else."""
 MATRIX_SECONDS, MATRIX_BYTES_A_SECOND = 1e-4, 1e9
 """What each relation matrix of a step takes beside its size (several small products), and how fast the rest of it goes."""
+ROW_BYTES_A_SECOND = 1.6e8
+"""How fast the rows of a sample are read, differentiated and updated."""
 _REGULARIZERS = ("none", "fro", "n3", "reg-p1", "dura-i", "dura-ii", "dura", "dura1", "dura2")
 _MODELS = ("cp", "complex", "rescal", "tcomplex", "trescal")
 """The order of rows."""
@@ -112,10 +114,12 @@ class Cell:
         facts = 2 * entry.files["train"].facts
         questions = facts if training.batching == "facts" else QUESTIONS.get(self.graph, facts)
         numbers, width, matrices = self._tables_of_numbers
+        samples = self.experiment.objective.options.get("samples", 0)
+        assert isinstance(samples, int)
         took = cost(
             numbers=numbers,
             width=width,
-            entities=entry.entities,
+            entities=samples or entry.entities,
             questions=questions,
             batch=training.questions_a_step,
             speed=speed,
@@ -125,6 +129,7 @@ class Cell:
         kinds = math.prod(matrices) if matrices else 0
         distinct = kinds * -math.expm1(-training.questions_a_step / kinds) if kinds else 0.0
         step = STEP_SECONDS + distinct * (MATRIX_SECONDS + 4 * width * width / MATRIX_BYTES_A_SECOND)
+        step += 4 * width * samples / ROW_BYTES_A_SECOND
         seconds = training.epochs * (took.seconds_an_epoch + steps * step)
         return PROCESS_BYTES + took.bytes, START_SECONDS + seconds
 
