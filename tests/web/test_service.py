@@ -19,6 +19,7 @@ from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 import pytest
+import torch
 import uvicorn
 
 import dura
@@ -30,7 +31,7 @@ from graphs import dated_graph
 
 
 def get(address: str, **parameters: object) -> Any:
-    return _answer(Request(f"{address}?{urlencode(parameters)}"))
+    return _answer(Request(f"{address}?{urlencode(parameters)}" if parameters else address))
 
 
 def post(address: str, body: object) -> Any:
@@ -142,8 +143,24 @@ def test_bad_requests_get_a_sentence_and_harm_nobody(home: Path, monkeypatch: py
         assert post(ask, {"questions": [{"head": "usa"}]}) == (400, "questions.0.relation: Field required")
         many = [{"head": "usa", "relation": "embassy"}] * (service.MOST + 1)
         assert post(ask, {"questions": many})[1].startswith("questions: List should have at most 1000 items")
-        assert get(f"{address}/ask")[0] == 404
-        assert "GET /predict" in get(f"{address}/ask")[1]
+        assert post(ask, {"questions": many[:20], "k": 501})[1].startswith(
+            "20 questions with k 501 are more than 10,000"
+        )
+        assert post(ask, b" " * (service.LARGEST + 1)) == (413, "the body is larger than 1,048,576 bytes")
+        assert post(ask, b"\xff")[1].startswith("the body is no JSON: ")
+        assert post(ask, [])[1].startswith("the body: Input should be an object")
+        assert get(ask, head="x" * 1001, relation="embassy")[1].startswith("head: String should have at most 1000")
+        assert get(f"{ask}?head=usa&head=uk&relation=embassy")[1].startswith("a parameter is given twice")
+        assert get(ask, relation="embassy", query=1)[1] == "query: Extra inputs are not permitted"
+        assert get(f"{address}/ask") == (404, f"GET /ask is not known here; known are {service.ADDRESSES}")
+        with pytest.raises(HTTPError) as raised:
+            urlopen(Request(ask, method="DELETE"))
+        with raised.value as error:
+            assert (error.code, error.headers["Allow"]) == (405, "GET")
+        with urlopen(Request(address, method="HEAD")) as response:
+            assert response.status == 200
+        plain = Request(ask, data=b'{"questions": [{"head": "usa", "relation": "embassy", "tail": "?"}]}')
+        assert len(_answer(plain)["questions"]) == 1  # whatever the client calls the type of its body
         assert len(get(ask, head="usa", relation="embassy", k=2)["answers"]) == 2
 
 
@@ -155,7 +172,32 @@ def test_clients_do_not_disturb_each_other(home: Path, monkeypatch: pytest.Monke
     assert found == [trained.predict(head=head, relation="embassy", k=2).to_dict() for head in heads]
 
 
-def test_the_command_serves_until_interrupted(home: Path) -> None:
+def test_a_busy_or_broken_model_is_no_silent_service(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained, busy, go_on = dura.open(home / "dense"), Event(), Event()
+    real = service.ask
+
+    def slow(*arguments: Any, **options: Any) -> Any:
+        if busy.is_set():
+            return real(*arguments, **options)
+        busy.set()
+        assert go_on.wait(20)
+        raise RuntimeError("not enough memory: you tried to allocate")
+
+    with serving(trained, monkeypatch) as address, ThreadPoolExecutor(1) as client:
+        monkeypatch.setattr(service, "ask", slow)
+        waiting = client.submit(get, f"{address}/predict", head="usa", relation="embassy")
+        assert busy.wait(20)
+        assert get(address)["rank"] == 10
+        go_on.set()
+        assert waiting.result() == (500, "there is not enough memory for this request")
+        with torch.no_grad():
+            trained.model.targets().fill_(torch.nan)
+        assert get(f"{address}/predict", head="usa", relation="embassy")[0] == 500
+        assert "not finite" in get(f"{address}/predict", head="usa", relation="embassy")[1]
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_the_command_serves_until_told_to_end(home: Path, end: signal.Signals) -> None:
     command = [sys.executable, "-m", "dura", "serve", "sparse", "--port", "0"]
     with subprocess.Popen(
         command,
@@ -172,14 +214,18 @@ def test_the_command_serves_until_interrupted(home: Path) -> None:
             assert first.startswith("serving sparse at http://127.0.0.1:"), first + server.stderr.read()
             address = first.split()[3]
             assert len(get(f"{address}/predict", head="usa", relation="embassy", k=2)["answers"]) == 2
-            server.send_signal(signal.SIGINT)
-            rest = server.stderr.read()
-            assert server.wait(20) == 0
+            host, port = address.removeprefix("http://").split(":")
+            with socket.create_connection((host, int(port))) as unfinished:
+                unfinished.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+                server.send_signal(end)
+                rest = server.stderr.read()  # though a client never ends
+                assert server.wait(20) == 0
         finally:
             server.kill()
         assert server.stdout.read() == ""
     assert "GET /predict?head=usa&relation=embassy&k=2 HTTP/1.1" in rest
     assert rest.endswith("stopped\n")
+    assert "Traceback" not in rest
 
 
 def test_a_port_that_is_taken_is_said(home: Path) -> None:
@@ -187,3 +233,5 @@ def test_a_port_that_is_taken_is_said(home: Path) -> None:
         port = taken.getsockname()[1]
         with pytest.raises(BadInput, match=rf"^127\.0\.0\.1 port {port} cannot be listened at: .*another by --host or"):
             service.serve(dura.open(home / "dense"), "127.0.0.1", port, quiet=True, ready=print)
+    with pytest.raises(BadInput, match=r"^a\.\.b port 1 cannot be listened at: "):
+        service.serve(dura.open(home / "dense"), "a..b", 1, quiet=True, ready=print)

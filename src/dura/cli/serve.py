@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Annotated
 
 import typer
@@ -19,7 +20,7 @@ def serve(
     device: DeviceOption = "cpu",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No line a request.")] = False,
 ) -> None:
-    """Answer questions over HTTP, as JSON, until Ctrl-C.
+    """Answer questions over HTTP, as JSON, until Ctrl-C (or SIGTERM).
 
     Examples:
 
@@ -38,6 +39,7 @@ def serve(
     from dura.experiments.trained import open_run
 
     trained = open_run(run, device)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it as Ctrl-C does
     try:
         answer(trained, host, port, quiet=quiet, ready=lambda address: say(f"serving {run} at {address} (Ctrl-C ends)"))
     except KeyboardInterrupt:

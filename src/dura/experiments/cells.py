@@ -41,7 +41,7 @@ STEP_SECONDS, START_SECONDS = 3e-3, 10.0
 MATRIX_SECONDS, MATRIX_BYTES_A_SECOND = 1e-4, 1e9
 """What each relation matrix of a step takes beside its size (several small products), and how fast the rest of it goes."""
 ROW_BYTES_A_SECOND = 1.6e8
-"""How fast the rows of a sample are read, differentiated and updated."""
+"""How fast the rows of a sample are read, differentiated and updated: 23 ms a step beside its products for 2,048 of 400 numbers."""
 _REGULARIZERS = ("none", "fro", "n3", "reg-p1", "dura-i", "dura-ii", "dura", "dura1", "dura2")
 _MODELS = ("cp", "complex", "rescal", "tcomplex", "trescal")
 """The order of rows."""
@@ -108,14 +108,21 @@ class Cell:
         matrices = tuple(len(table) for table in model.parameters() if table.dim() > 2)
         return sum(table.numel() for table in model.parameters()), model.tail_table.shape[1], matrices
 
+    @cached_property
+    def _samples(self) -> int:
+        """How many entities a step scores; 0 where it scores all."""
+        from dura.objectives import OBJECTIVES, SampledCrossEntropy
+
+        objective = OBJECTIVES.build(self.experiment.objective.name, self.experiment.objective.options)
+        return objective.samples if isinstance(objective, SampledCrossEntropy) else 0
+
     def cost(self, speed: float) -> tuple[int, float]:
         """About how many bytes a process takes for this cell, and how many seconds in all."""
         entry, training = catalog.entries()[self.graph], self.experiment.training
         facts = 2 * entry.files["train"].facts
         questions = facts if training.batching == "facts" else QUESTIONS.get(self.graph, facts)
         numbers, width, matrices = self._tables_of_numbers
-        samples = self.experiment.objective.options.get("samples", 0)
-        assert isinstance(samples, int)
+        samples = self._samples
         took = cost(
             numbers=numbers,
             width=width,

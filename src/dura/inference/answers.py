@@ -35,7 +35,7 @@ class Question:
         if (self.head is None) + (self.tail is None) + self.when != 1:
             raise BadInput(
                 "a question has exactly one hole: give the relation and either the head or the tail, or both to ask when "
-                "(--when)"
+                "(--when, elsewhere the time ?)"
             )
 
     @property
@@ -111,7 +111,7 @@ class _Ranked(Sequence[A]):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return {"question": self.question.to_dict(), self.key: [asdict(answer) for answer in self]}
+        return {"question": self.question.to_dict(), self.key: [dict(vars(answer)) for answer in self]}
 
     def to_frame(self) -> pl.DataFrame:
         """A polars DataFrame, one answer a row."""

@@ -53,7 +53,7 @@ def time_id(graph: Graph, time: str | None) -> int:
         first, last = graph.times.span
         raise BadInput(
             f"every fact of this graph has a time, from {first} to {last}, so a question needs one too "
-            "(--time, in Python time=…)"
+            "(--time, elsewhere time=…)"
         )
     return graph.times.id(time or "")
 
