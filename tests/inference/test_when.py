@@ -207,7 +207,7 @@ def test_wrong_times_are_refused_with_a_sentence(model: Model) -> None:
         when(model, GRAPH, [Question("e03", "r1", "E07", "?")])
     with pytest.raises(BadInput, match="exactly one hole"):
         Question(None, "r1", "e07", "?")
-    with pytest.raises(BadInput, match=r"both to ask when \(--when\)"):
+    with pytest.raises(BadInput, match=r"both to ask when \(--when, elsewhere the time \?\)"):
         Question("e03", "r1", "e07", "2014-01-01")
     with pytest.raises(BadInput, match="asks for a time"):
         predict(model, GRAPH, [Question("e03", "r1", "e07", "?")])

@@ -23,6 +23,7 @@ import torch
 import uvicorn
 
 import dura
+from dura import inference
 from dura.experiments.trained import Trained
 from dura.models.packed import Csr
 from dura.types import BadInput
@@ -174,7 +175,7 @@ def test_clients_do_not_disturb_each_other(home: Path, monkeypatch: pytest.Monke
 
 def test_a_busy_or_broken_model_is_no_silent_service(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained, busy, go_on = dura.open(home / "dense"), Event(), Event()
-    real = service.ask
+    real = inference.ask
 
     def slow(*arguments: Any, **options: Any) -> Any:
         if busy.is_set():
@@ -191,7 +192,7 @@ def test_a_busy_or_broken_model_is_no_silent_service(home: Path, monkeypatch: py
         go_on.set()
         assert waiting.result() == (500, "there is not enough memory for this request")
         with torch.no_grad():
-            trained.model.targets().fill_(torch.nan)
+            trained.model.tail_table.fill_(torch.nan)
         assert get(f"{address}/predict", head="usa", relation="embassy")[0] == 500
         assert "not finite" in get(f"{address}/predict", head="usa", relation="embassy")[1]
 
