@@ -216,8 +216,11 @@ def test_the_command_serves_until_told_to_end(home: Path, end: signal.Signals) -
             address = first.split()[3]
             assert len(get(f"{address}/predict", head="usa", relation="embassy", k=2)["answers"]) == 2
             host, port = address.removeprefix("http://").split(":")
+            begun = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
+            with socket.create_connection((host, int(port))) as gone:
+                gone.sendall(begun)
             with socket.create_connection((host, int(port))) as unfinished:
-                unfinished.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+                unfinished.sendall(begun)
                 server.send_signal(end)
                 rest = server.stderr.read()  # though a client never ends
                 assert server.wait(20) == 0

@@ -22,6 +22,7 @@ from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from dura.experiments.trained import Trained
 from dura.inference import Question, ask
@@ -123,6 +124,8 @@ async def _body(request: Request) -> bytes:
                         raise HTTPException(413, f"the body is larger than {LARGEST:,} bytes")
     except TimeoutError:
         raise HTTPException(408, f"the body did not arrive within {PATIENCE:g} seconds") from None
+    except ClientDisconnect:  # nobody hears it, but the log stays free of a traceback
+        raise HTTPException(400, "the client left before its body ended") from None
     return bytes(body)
 
 
