@@ -149,6 +149,7 @@ def test_bad_requests_get_a_sentence_and_harm_nobody(home: Path, monkeypatch: py
         )
         assert post(ask, b" " * (service.LARGEST + 1)) == (413, "the body is larger than 1,048,576 bytes")
         assert post(ask, b"\xff")[1].startswith("the body is no JSON: ")
+        assert post(ask, {"questions": many[:1], "query": 1}) == (400, "query: Extra inputs are not permitted")
         assert post(ask, [])[1].startswith("the body: Input should be an object")
         assert get(ask, head="x" * 1001, relation="embassy")[1].startswith("head: String should have at most 1000")
         assert get(f"{ask}?head=usa&head=uk&relation=embassy")[1].startswith("a parameter is given twice")

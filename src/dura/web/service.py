@@ -148,7 +148,8 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     @app.exception_handler(ValidationError)
     async def invalid(_: Request, error: RequestValidationError | ValidationError) -> Response:
-        return _json({"error": "; ".join(map(_sentence, error.errors()))}, 400)
+        skip = isinstance(error, RequestValidationError)  # FastAPI says first that it was in the query
+        return _json({"error": "; ".join(_sentence(e, e["loc"][skip:]) for e in error.errors())}, 400)
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
@@ -227,12 +228,11 @@ def _listening(host: str, port: int) -> socket.socket:
         raise BadInput(f"{host} port {port} cannot be listened at: {why}; name another by --host or --port") from None
 
 
-def _sentence(error: Any) -> str:
+def _sentence(error: Any, place: tuple[int | str, ...]) -> str:
     """One complaint of pydantic, with its place: `questions.0.relation: Field required`."""
     if error["type"] == "json_invalid":
         return f"the body is no JSON: {error['ctx']['error']}"
-    place = [str(part) for part in error["loc"]]
-    return f"{'.'.join(place[place[:1] == ['query'] :]) or 'the body'}: {error['msg']}"
+    return f"{'.'.join(map(str, place)) or 'the body'}: {error['msg']}"
 
 
 def _json(document: Any, status: int = 200, headers: Any = None) -> Response:
