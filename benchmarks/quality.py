@@ -42,12 +42,12 @@ from torch import nn
 import dura
 import measure
 import rival
-from dura.config import presets
 from dura.data.graph import Graph
 from dura.evaluation import Scorer, metrics, rank
 from dura.experiments.api import choose
 from dura.experiments.auto import settle
 from dura.experiments.parts import build, questions_of, torch_settings
+from dura.experiments.presets import presets
 from dura.training.trainer import Plan, Progress, Trainer
 from dura.types import SPLITS, BadInput, DuraError
 from reference import Reference, both_directions, step

@@ -4,13 +4,12 @@ import math
 import pickle
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dura.config import VERSION, Component, Experiment, GraphSettings, TrainingSettings, preset, presets
+from dura.config import VERSION, Component, Experiment, GraphSettings, TrainingSettings
 from dura.types import BadInput
 
 DEFAULTS = """
@@ -304,62 +303,3 @@ def test_with_component_drops_the_old_options() -> None:
     assert Experiment().with_value("model.name", "cp").model == Component("cp", {})
     with pytest.raises(BadInput, match=r"'training' is not a part with a name; those are model, regularizer,"):
         Experiment().with_component("training", "x")
-
-
-# -- presets ---------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    for name, text in {
-        "umls/complex-dura": "[model]\nrank = 100",
-        "umls/cp": "",
-        "wn18rr/cp-bad": "[x]",
-    }.items():
-        path = tmp_path / f"{name}.toml"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
-    (tmp_path / "umls" / "README.md").write_text("no preset")
-    (tmp_path / "stray.toml").write_text("")
-    return tmp_path
-
-
-def test_presets_are_found_by_name(folder: Path) -> None:
-    assert list(presets(folder)) == ["umls/complex-dura", "umls/cp", "wn18rr/cp-bad"]
-    assert preset("umls/complex-dura", folder).model.options == {"rank": 100}
-    assert presets(folder / "nowhere") == {}
-
-
-@pytest.mark.parametrize(
-    ("name", "ways", "hint"),
-    [
-        ("complex-dura", "`dura presets` lists", "umls/complex-dura"),  # not all of them in one sentence
-        ("umls/complx-dura", "known are umls/complex-dura, umls/cp, or", "umls/complex-dura"),
-        ("wn18r/cp", "`dura presets` lists", "wn18rr/cp-bad"),
-    ],
-)
-def test_an_unknown_preset_names_the_nearest(folder: Path, name: str, ways: str, hint: str) -> None:
-    with pytest.raises(BadInput) as error:
-        preset(name, folder)
-    assert str(error.value).startswith(f"the preset '{name}' is not known; {ways}")
-    assert str(error.value).endswith(f"; did you mean '{hint}'?")
-
-
-def test_a_bad_preset_names_itself(folder: Path) -> None:
-    with pytest.raises(BadInput, match=r"^preset wn18rr/cp-bad: 'x' is not a part of the settings"):
-        preset("wn18rr/cp-bad", folder)
-
-
-def test_a_preset_may_be_a_file_of_the_users(tmp_path: Path) -> None:
-    path = tmp_path / "mine.toml"
-    path.write_text("[training]\nepochs = 3")
-    assert preset(str(path)).training.epochs == 3
-    with pytest.raises(BadInput, match=r"nothing\.toml: cannot be read"):
-        preset(str(tmp_path / "nothing.toml"))
-
-
-def test_every_shipped_preset_loads() -> None:
-    shipped: dict[str, Any] = dict(presets())
-    for name in shipped:
-        experiment = preset(name)
-        assert Experiment.from_toml(experiment.to_toml()) == experiment

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import dura
-from dura.config import Experiment, preset
+from dura.config import Experiment
 from dura.data.cost import cores, duration, free_memory
 from dura.experiments.cells import (
     MATRIX_BYTES_A_SECOND,
@@ -23,6 +23,7 @@ from dura.experiments.cells import (
     Cell,
     cells,
 )
+from dura.experiments.presets import preset
 from dura.experiments.reproduce import Limits, Standing, reproduce
 from dura.experiments.run import train
 from dura.experiments.tally import Tally, summary, tally

@@ -10,10 +10,11 @@ import pytest
 import torch
 
 import dura
-from dura.config import Experiment, preset, presets
+from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.experiments.api import choose
 from dura.experiments.parts import build, checked_device, chosen_threads, product_type, torch_settings
+from dura.experiments.presets import preset, presets
 from dura.experiments.run import resume, train
 from dura.experiments.store import read_graph
 from dura.experiments.trained import Trained, open_run

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dura.config import Experiment, preset, presets
+from dura.config import Experiment
+from dura.experiments.presets import preset, presets
 from dura.experiments.space import Choice, Range, Sweep, grids, read_sweep
 from dura.types import BadInput, Sizes
 

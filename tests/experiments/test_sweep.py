@@ -10,10 +10,10 @@ from typing import Any
 import optuna
 import pytest
 
-from dura.config import preset
 from dura.data.graph import Graph
 from dura.experiments import sweep as sweeping
 from dura.experiments.api import choose
+from dura.experiments.presets import preset
 from dura.experiments.run import train
 from dura.experiments.space import Sweep
 from dura.experiments.store import load_graph

@@ -57,7 +57,7 @@ def demo(
 
 def _train(regularizer: str, graph: Graph, out: Path | None, quiet: bool) -> Trained:
     from dura.cli.train import stop_on_interrupt
-    from dura.config import preset
+    from dura.experiments.presets import preset
     from dura.experiments.run import train
     from dura.training.display import display
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def complete_preset(incomplete: str) -> list[str]:
     """Shell completion of preset names."""
-    from dura.config import presets as known
+    from dura.experiments.presets import presets as known
 
     return [name for name in known() if name.startswith(incomplete)]
 
@@ -279,8 +279,8 @@ def presets(as_json: JsonOption = False) -> None:
 
         dura presets
     """
-    from dura.config import preset as read
-    from dura.config import presets as known
+    from dura.experiments.presets import preset as read
+    from dura.experiments.presets import presets as known
 
     rows = {name: read(name) for name in known()}
     if as_json:

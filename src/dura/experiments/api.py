@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dura.config import Experiment, preset
+from dura.config import Experiment
 from dura.data import from_facts, load
 from dura.data.columns import with_time
 from dura.data.graph import Graph
+from dura.experiments.presets import preset
 from dura.experiments.trained import Trained, open_run
 from dura.types import BadInput
 

@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from dura.config import Experiment, presets
+from dura.config import Experiment
 from dura.data import catalog
 from dura.data.cost import cost
+from dura.experiments.presets import presets
 from dura.registry import did_you_mean
 from dura.types import BadInput, Sizes
 

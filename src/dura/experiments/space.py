@@ -32,8 +32,9 @@ from typing import Any, Literal
 import numpy as np
 import tomli_w
 
-from dura.config import Experiment, presets
+from dura.config import Experiment
 from dura.experiments.api import choose
+from dura.experiments.presets import presets
 from dura.registry import Scalar, check_value, did_you_mean
 from dura.types import BadInput, Sizes
 

@@ -59,7 +59,7 @@ def sweep(
 ) -> Outcome:
     """Make the trials of a sweep in a new folder, `jobs` at a time; the tables of the best `keep` are kept (0: all).
 
-    >>> from dura.config import preset
+    >>> from dura.experiments.presets import preset
     >>> plan = Sweep(preset("umls/complex-dura"), {"regularizer.weight": [0.003, 0.01, 0.03]}, method="grid")
     >>> sweep(plan, Path("sweeps/umls")).best["values"]  # doctest: +SKIP
     {'regularizer.weight': 0.01}

@@ -1,13 +1,16 @@
-"""The shipped presets against each other and against the paper's tables, whose figures stand here once more."""
+"""How presets are found, and the shipped ones against each other and the paper's tables, whose figures stand here once more."""
 
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
-from dura.config import Experiment, presets
+from dura.config import Experiment
 from dura.experiments.cells import LAPTOP, TABLES
+from dura.experiments.presets import preset, presets
+from dura.types import BadInput
 
 PAPER = """
 wn18rr CP .438 .414 .485 | RESCAL .455 .419 .493 | ComplEx .460 .428 .522
@@ -75,6 +78,61 @@ def paper() -> dict[tuple[str, str], dict[str, float]]:
 
 def without_expected(experiment: Experiment) -> dict[str, object]:
     return {table: values for table, values in experiment.to_dict().items() if table != "expected"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, text in {
+        "umls/complex-dura": "[model]\nrank = 100",
+        "umls/cp": "",
+        "wn18rr/cp-bad": "[x]",
+    }.items():
+        path = tmp_path / f"{name}.toml"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "umls" / "README.md").write_text("no preset")
+    (tmp_path / "stray.toml").write_text("")
+    return tmp_path
+
+
+def test_presets_are_found_by_name(folder: Path) -> None:
+    assert list(presets(folder)) == ["umls/complex-dura", "umls/cp", "wn18rr/cp-bad"]
+    assert preset("umls/complex-dura", folder).model.options == {"rank": 100}
+    assert presets(folder / "nowhere") == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "ways", "hint"),
+    [
+        ("complex-dura", "`dura presets` lists", "umls/complex-dura"),  # not all of them in one sentence
+        ("umls/complx-dura", "known are umls/complex-dura, umls/cp, or", "umls/complex-dura"),
+        ("wn18r/cp", "`dura presets` lists", "wn18rr/cp-bad"),
+    ],
+)
+def test_an_unknown_preset_names_the_nearest(folder: Path, name: str, ways: str, hint: str) -> None:
+    with pytest.raises(BadInput) as error:
+        preset(name, folder)
+    assert str(error.value).startswith(f"the preset '{name}' is not known; {ways}")
+    assert str(error.value).endswith(f"; did you mean '{hint}'?")
+
+
+def test_a_bad_preset_names_itself(folder: Path) -> None:
+    with pytest.raises(BadInput, match=r"^preset wn18rr/cp-bad: 'x' is not a part of the settings"):
+        preset("wn18rr/cp-bad", folder)
+
+
+def test_a_preset_may_be_a_file_of_the_users(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("[training]\nepochs = 3")
+    assert preset(str(path)).training.epochs == 3
+    with pytest.raises(BadInput, match=r"nothing\.toml: cannot be read"):
+        preset(str(tmp_path / "nothing.toml"))
+
+
+def test_every_shipped_preset_loads() -> None:
+    for name in presets():
+        experiment = preset(name)
+        assert Experiment.from_toml(experiment.to_toml()) == experiment
 
 
 def test_there_is_a_preset_for_every_row_of_the_paper_and_no_other() -> None:
