@@ -82,6 +82,22 @@ def test_interrupted_killed_and_started_again(tmp_path: Path) -> None:
     kinds = [json.loads(line)["kind"] for line in (run / "records.jsonl").read_text().splitlines()]
     assert kinds.count("end") == 1 and kinds.count("start") == 1 and kinds.count("resume") in (1, 2)
     left_files(tmp_path / "out", row)
+    stopped_with_a_result(tmp_path, row)
+
+
+def stopped_with_a_result(folder: Path, row: dict[str, Any]) -> None:
+    """Ctrl-C during the second seed leaves the table of the first."""
+    for file in (folder / "out").glob("small.*"):
+        file.unlink()
+    with start(*CELL, "--seeds", "2", cwd=folder) as process:
+        wait_for_epochs(folder / "out" / "runs" / "nations-complex-none-seed1", 0)
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+    assert process.returncode == 130
+    rows = json.loads((folder / "out" / "small.json").read_text())["rows"]
+    (again,) = [r for r in rows if r["ours"] is not None]
+    assert again["ours"] == row["ours"] and again["status"].startswith("1 of 2 seeds, unfinished, epoch ")
+    assert (folder / "out" / "small.md").exists() and (folder / "out" / "small.csv").exists()
 
 
 def left_files(out: Path, row: dict[str, Any]) -> None:

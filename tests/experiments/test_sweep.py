@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,15 @@ def test_trials_behind_the_median_are_pruned(tmp_path: Path) -> None:
     said = RunFolder.open(Path(pruned[0]["run"])).records()[-1]
     assert said["kind"] == "notice"
     assert "below the median" in said["text"]
+
+
+def test_a_trial_at_its_last_epoch_is_whole(tmp_path: Path) -> None:
+    """Nothing is saved by throwing it away, and its figure is as good as the others'."""
+    space = {"regularizer.weight": [0.001, 0.002, 0.003, 0.004, 0.005, 0.006, 3.0, 4.0]}
+    short = plan(space, seed=2)
+    short = replace(short, experiment=short.experiment.with_value("training.epochs", 2))
+    rows = sweep(short, tmp_path / "sweep").rows
+    assert [row["epochs"] for row in rows if row["state"] == "complete"] == [2] * 8
 
 
 def _first(mine: Sweep, number: int) -> set[Any]:

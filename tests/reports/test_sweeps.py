@@ -79,6 +79,14 @@ def test_no_panel_stays_empty() -> None:
             assert sum(panel.get_visible() for panel in drawn.axes) == number
 
 
+def test_a_failed_trial_is_not_called_pruned(tmp_path: Path) -> None:
+    rows = [row(0, 0.3), row(1, 0.2, "failed"), row(2, 0.1, "pruned")]
+    text = draw_history(rows, tmp_path / "history.svg").read_text()
+    assert all(f"<!-- {label} -->" in text for label in ("to its end", "pruned", "failed or not ended"))
+    text = draw_history(rows[:2], tmp_path / "history.svg").read_text()
+    assert "<!-- pruned -->" not in text
+
+
 @pytest.mark.parametrize(
     "draw", [draw_history, draw_slices, lambda _, path: draw_importance({"model.rank": 0.7, "optimizer.lr": 0.3}, path)]
 )

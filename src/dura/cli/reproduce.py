@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dura.cli.common import JsonOption, QuietOption, print_json, say
-from dura.types import BadInput
+from dura.types import BadInput, DuraError
 
 if TYPE_CHECKING:
     from dura.experiments.cells import Cell
@@ -48,7 +48,7 @@ def reproduce(
     """Run the cells of a result table of the paper, cheapest first, and print our figures beside the paper's.
 
     What was stopped goes on with the same command, what has ended is not done again. The whole table is left in DIR as
-    Markdown, CSV and JSON. Ends with 1 if a cell failed.
+    Markdown, CSV and JSON, after Ctrl-C too. Ends with 1 if a cell failed.
 
     Examples:
 
@@ -70,7 +70,12 @@ def reproduce(
             "which table? main, regularizers, temporal, ablation, p1, small or all; see: dura reproduce --list"
         )
     chosen = cells(table or ALL, laptop=laptop, only=only or ())
-    failures = {} if show else _run(chosen, seeds, _limits(jobs, device, len(chosen) * seeds), out, quiet)
+    try:
+        failures = {} if show else _run(chosen, seeds, _limits(jobs, device, len(chosen) * seeds), out, quiet)
+    except DuraError:
+        if (out / "results").is_dir():  # stopped: what has ended is worth its table
+            _report(_tallies(table or ALL, laptop, out, seeds, {}), set(), laptop, out, as_json, write=True)
+        raise
     tallies = _tallies(table or ALL, laptop, out, seeds, failures)
     documents = _report(tallies, {cell.preset for cell in chosen}, laptop, out, as_json, write=not show)
     if as_json:
@@ -193,7 +198,7 @@ def _list(chosen: Sequence[Cell], as_json: bool) -> None:
         for cell in ordered
     ]
     note = (
-        f"time: all epochs of one seed at {speed / 1e9:,.0f} GFLOP/s, what matrix products reach on this machine's whole CPU; the "
+        f"time: all epochs of one seed at {speed / 1e9:,.0f} GFLOP/s, what matrix products reach on this machine just now; the "
         "rest of a step and evaluation may double it, stopping early shortens it. memory: of one process. "
         "here: whether the graph is on this machine. "
         f"In all {duration(sum(seconds for _, seconds in costs.values()))}."

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dura.cli.common import JsonOption, QuietOption, assignment, counting_bar, free_folder, print_json, print_table, say
-from dura.types import BadInput
+from dura.types import BadInput, DuraError
 
 if TYPE_CHECKING:
     from dura.experiments.sweep import Outcome
+    from dura.reports.tables import Sheet
 
 SHOWN = 20
 """The terminal shows so many trials; the files have all."""
@@ -94,7 +95,7 @@ def sweep(
             raise BadInput(f"--resume continues a sweep with its own settings and takes no {', '.join(wrong)}")
         from dura.experiments.sweep import resume as go_on
 
-        with watched(quiet) as (notify, stopped):
+        with _written_if_stopped(resume), watched(quiet) as (notify, stopped):
             found = go_on(resume, trials=trials, jobs=jobs, keep=keep, notify=notify, stopped=stopped)
     else:
         found = _begin(experiment, trials, jobs, out, settings or [], keep, quiet)
@@ -116,8 +117,22 @@ def _begin(
     from dura.experiments.sweep import sweep as run
 
     folder = out or free_folder("sweeps", experiment.removesuffix(".toml").replace("/", "-").lstrip(".-") or "sweep")
-    with watched(quiet) as (notify, stopped):
+    with _written_if_stopped(folder), watched(quiet) as (notify, stopped):
         return run(plan, folder, jobs=jobs, keep=keep, notify=notify, stopped=stopped)
+
+
+@contextmanager
+def _written_if_stopped(folder: Path) -> Iterator[None]:
+    """Ctrl-C leaves the table, the figures and best.toml of the trials that have ended."""
+    from dura.experiments.sweep import outcome
+    from dura.training.trainer import Interrupted
+
+    try:
+        yield
+    except Interrupted:
+        with suppress(DuraError):  # none ran to its end
+            _write(outcome(folder))
+        raise
 
 
 @contextmanager
@@ -140,10 +155,8 @@ def watched(quiet: bool) -> Iterator[tuple[Callable[[dict[str, Any], int, int], 
         yield notify, stopped
 
 
-def _report(found: Outcome, as_json: bool, quiet: bool) -> None:
-    """Write the table and the figures and say what was best."""
-    from dataclasses import replace
-
+def _write(found: Outcome) -> Sheet:
+    """The table and the figures, as files; returns the table."""
     from dura.reports.sweeps import draw_history, draw_importance, draw_slices, summary
 
     best, folder = found.best, found.path
@@ -158,6 +171,14 @@ def _report(found: Outcome, as_json: bool, quiet: bool) -> None:
     draw_slices(found.rows, folder / "slices.png")
     if found.importance:
         draw_importance(found.importance, folder / "importance.png")
+    return sheet
+
+
+def _report(found: Outcome, as_json: bool, quiet: bool) -> None:
+    """Write what came out and say what was best."""
+    from dataclasses import replace
+
+    best, folder, sheet = found.best, found.path, _write(found)
     if as_json:
         print_json(
             {
@@ -170,7 +191,7 @@ def _report(found: Outcome, as_json: bool, quiet: bool) -> None:
         )
         return
     more = [f"… and {len(sheet.rows) - SHOWN} more trials in summary.md"] if len(sheet.rows) > SHOWN else []
-    typer.echo(replace(sheet, rows=sheet.rows[:SHOWN], notes=[*more, *notes]).terminal())
+    typer.echo(replace(sheet, rows=sheet.rows[:SHOWN], notes=[*more, *sheet.notes]).terminal())
     if not quiet:
         say(f"next: dura evaluate {best['run']}    dura train {folder / 'best.toml'}")
 

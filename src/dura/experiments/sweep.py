@@ -243,8 +243,8 @@ class _Pruned(Exception):
 class _Reporter:
     """Tells the study the valid MRR of each epoch, and ends a trial that is behind the others."""
 
-    def __init__(self, trial: Trial) -> None:
-        self.trial = trial
+    def __init__(self, trial: Trial, epochs: int) -> None:
+        self.trial, self.epochs = trial, epochs
         self.reported = set(trial.study.get_trials(deepcopy=False)[trial.number].intermediate_values)
 
     def step(self, progress: Progress, steps_in_epoch: int) -> None:
@@ -255,7 +255,7 @@ class _Reporter:
         if "valid" not in record or record["epoch"] in self.reported:
             return
         self.trial.report(record["valid"]["mrr"], record["epoch"])
-        if self.trial.should_prune():
+        if record["epoch"] < self.epochs and self.trial.should_prune():  # after the last there is nothing to save
             raise _Pruned(
                 f"pruned after epoch {record['epoch']}: its valid MRR is below the median of the other trials"
             )
@@ -266,12 +266,13 @@ class _Reporter:
 
 def _train(folder: SweepFolder, trial: Trial, graph: Graph, stopped: Callable[[], bool]) -> tuple[str, str]:
     """Train the trial's run, from where it stopped if it was begun; returns how it ended and, if it failed, why."""
-    path = folder.run(trial.number)
+    path, experiment = folder.run(trial.number), folder.plan.experiment_of(trial.params)
+    listeners = (_Reporter(trial, experiment.training.epochs),)
     try:
         if (path / "run.json").exists():
-            resume_run(path, listeners=(_Reporter(trial),), stopped=stopped)
+            resume_run(path, listeners=listeners, stopped=stopped)
         else:
-            train(folder.plan.experiment_of(trial.params), graph, path, listeners=(_Reporter(trial),), stopped=stopped)
+            train(experiment, graph, path, listeners=listeners, stopped=stopped)
     except _Pruned as why:
         RunFolder(path).append({"kind": "notice", "text": str(why)})
         return "pruned", ""

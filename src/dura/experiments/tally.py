@@ -91,8 +91,10 @@ class Tally:
 def tally(cell: Cell, out: Path, seeds: int, failures: Mapping[str, str]) -> Tally:
     """What the folder holds of a cell, all seeds that are there; `failures` are those of the start that just ended."""
     wanted = {seed: Task(cell, seed, out) for seed in range(seeds)}
-    found = sorted((out / "results").glob(f"{Task(cell, 0, out).name[:-1]}*.json"))
-    there = {int(path.stem.rpartition("-seed")[2]) for path in found}
+    found = [
+        path.stem.rpartition("-seed")[2] for path in (out / "results").glob(f"{Task(cell, 0, out).name[:-1]}*.json")
+    ]
+    there = {int(seed) for seed in found if seed.isdecimal()}  # others were put there by hand
     tasks = wanted | {seed: Task(cell, seed, out) for seed in sorted(there)}
     results, states = {}, []
     for seed, task in sorted(tasks.items()):

@@ -65,17 +65,18 @@ class Task:
         return complete(self.cell.experiment.with_value("training.seed", self.seed))
 
     def result(self) -> dict[str, Any] | None:
-        """What came out, None where it has not ended; a result of other settings is an error."""
+        """What came out, None where it has not ended or its file is damaged; a result of other settings is an error."""
         try:
-            found: dict[str, Any] = json.loads(self._result.read_bytes())
+            found: Any = json.loads(self._result.read_bytes())
         except (FileNotFoundError, ValueError):
             return None
-        if found["format"] > FORMAT:
-            raise DuraError(
-                f"{self._result} has format {found['format']}, but this dura reads up to {FORMAT}; update dura"
-            )
+        version = found.get("format") if isinstance(found, dict) else None
+        if isinstance(version, int) and version > FORMAT:
+            raise DuraError(f"{self._result} has format {version}, but this dura reads up to {FORMAT}; update dura")
+        if not _whole(found):
+            return None
         self._check(found["settings"], self._result)
-        return found
+        return dict(found)
 
     def records(self) -> list[dict[str, Any]]:
         """What training has recorded so far; a run of other settings is an error."""
@@ -141,6 +142,16 @@ class Task:
             return "beginning"
         valid = [f", valid MRR {record['valid']['mrr']:.4f}" for record in epochs if "valid" in record]
         return f"epoch {epochs[-1]['epoch']} of {self.settings.training.epochs}{valid[-1] if valid else ''}"
+
+
+def _whole(found: Any) -> bool:
+    """True where a result file has all that the tables show."""
+    try:
+        result, figures = found["result"], (found["training"]["seconds"], found["result"]["mrr"])
+        hits = (result["hits"]["1"], result["hits"]["10"], result["ties"]["pessimistic"]["mrr"])
+        return isinstance(found["settings"], dict) and all(isinstance(x, int | float) for x in (*figures, *hits))
+    except (KeyError, TypeError):
+        return False
 
 
 def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:

@@ -163,12 +163,16 @@ def scale(panel: Axes, values: Sequence[object]) -> list[float]:
 
 
 def _dots(panel: Axes, at: Sequence[float], rows: Sequence[Row]) -> None:
-    """Whole trials as full dots, the others as hollow grey ones."""
-    for label, full in (("to its end", True), ("pruned", False)):
+    """Whole trials as full dots, pruned ones hollow and grey, failed or unfinished ones as squares."""
+    kinds = {"complete": "to its end", "pruned": "pruned"}
+    styles = {"to its end": ("o", COLOURS[0], COLOURS[0]), "pruned": ("o", "none", GREY)}
+    for label in ("to its end", "pruned", "failed or not ended"):
         chosen = [
-            (x, row["valid_mrr"]) for x, row in zip(at, rows, strict=True) if (row["state"] == "complete") == full
+            (x, row["valid_mrr"])
+            for x, row in zip(at, rows, strict=True)
+            if kinds.get(row["state"], "failed or not ended") == label
         ]
         if chosen:
             xs, ys = zip(*chosen, strict=True)
-            face, edge = (COLOURS[0], COLOURS[0]) if full else ("none", GREY)
-            panel.scatter(xs, ys, s=28, facecolors=face, edgecolors=edge, label=label, zorder=3)
+            marker, face, edge = styles.get(label, ("s", "none", GREY))
+            panel.scatter(xs, ys, s=28, marker=marker, facecolors=face, edgecolors=edge, label=label, zorder=3)
