@@ -229,6 +229,18 @@ def curve(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [last[epoch] for epoch in sorted(last)]
 
 
+def stored_as(dtype: str, zeros: float | None) -> str:
+    """How the packed tables of an exported run are stored, in as few words as tell runs apart.
+
+    >>> stored_as("int8", 0.7), stored_as("float16", None)
+    ('70 % zeros, int8', 'float16')
+    """
+    sparse = [] if zeros is None else [f"{100 * zeros:.3g} % zeros"]
+    # Packed tables with float32 entries are sparse, though a copy made by an older program does not say how much.
+    small = [dtype] if dtype != "float32" else [] if sparse else ["sparse"]
+    return ", ".join(sparse + small)
+
+
 def _record(line: bytes) -> dict[str, Any] | None:
     with contextlib.suppress(ValueError):  # a torn line: neither whole JSON nor always whole UTF-8
         record = json.loads(line)

@@ -130,7 +130,8 @@ def test_the_study_leaves_a_table_and_a_figure(home: Path) -> None:
     assert len(document["rows"]) == 6
     assert (home / "study" / "sparsity.png").read_bytes().startswith(b"\x89PNG")
     half = inside("study", "sparsity", home / "dura", "--shares", "0.4", "--out", home / "one")
-    assert half["rows"][0]["mrr"] == pytest.approx(float(rows[1]["mrr"]), abs=1e-12)
+    assert [row["share"] for row in half["rows"]] == [0, 0.4]  # what is kept is kept of the whole
+    assert half["rows"][1]["mrr"] == pytest.approx(float(rows[1]["mrr"]), abs=1e-12)
 
 
 def test_an_exported_run_is_not_studied(home: Path, tmp_path: Path) -> None:

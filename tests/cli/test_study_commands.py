@@ -12,8 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 import dura
+from dura.cli.common import check_out
 from dura.cli.main import app
-from dura.types import BadInput
+from dura.types import BadInput, DuraError
 
 
 def call(*arguments: object, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -102,6 +103,45 @@ def test_what_is_wrong_is_one_sentence(
     assert "\n" not in str(done.exception)
     assert done.output == ""
     assert not (home / "wrong").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "work"),
+    [
+        (("sparsity", "dura"), "dura.experiments.sparsity.sparsity_rows"),
+        (("categories", "dura"), "dura.experiments.studies.categories"),
+        (("projection", "dura"), "dura.experiments.studies.projection"),
+        (("theory",), "dura.analysis.theory.check"),
+        (("sensitivity", "dura", "--split", "test"), "dura.experiments.trained.open_run"),
+        (("sensitivity", "nations/complex-dura", "--over", "model.rank=2,4"), "dura.experiments.sweep.sweep"),
+    ],
+)
+def test_a_folder_that_cannot_be_written_is_noticed_before_the_work(
+    home: Path, arguments: tuple[str, ...], work: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(home)
+    monkeypatch.setattr(work, lambda *_, **__: pytest.fail("the work was begun"))
+    (home / "taken").write_text("mine")
+    for out, kind, sentence in (
+        ("taken", BadInput, "taken is not a folder; name another one with --out"),
+        (
+            "taken/below",
+            DuraError,
+            "cannot write files in the folder taken/below: Not a directory; name another folder with --out",
+        ),
+    ):
+        done = CliRunner().invoke(app, ["study", *arguments, "--out", out])
+        assert isinstance(done.exception, kind)
+        assert str(done.exception) == sentence
+    assert (home / "taken").read_text() == "mine"
+
+
+def test_seeing_whether_a_folder_can_be_written_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    check_out(tmp_path / "there" / "new" / "newer")
+    assert list(tmp_path.iterdir()) == [tmp_path / "there"]
+    check_out(tmp_path / "there")
+    assert list((tmp_path / "there").iterdir()) == []
 
 
 def test_an_error_ends_with_2_and_one_line(home: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -17,6 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dura.cli.main import app
+from dura.training.trainer import Interrupted
 from dura.types import BadInput
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200", "DURA_DATA": ""}
@@ -140,6 +142,20 @@ def test_ctrl_c_reaches_every_process_and_says_how_to_go_on(home: Path) -> None:
         assert list((home / "long/runs" / run / "checkpoints").glob("step-*.json"))  # each went in peace
 
 
+def test_ctrl_c_leaves_the_table_of_the_trials_that_have_ended(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here("sweep", "small.toml", "--out", "half", "--trials", 2, "--quiet")
+    for file in (*(home / "half").glob("*.png"), *(home / "half").glob("summary.*"), home / "half/best.toml"):
+        file.unlink()
+    monkeypatch.setattr("dura.cli.train.stop_on_interrupt", lambda: contextlib.nullcontext(lambda: True))
+    with pytest.raises(Interrupted, match="stopped with 2 of 4 trials finished"):
+        here("sweep", "--resume", "half", "--trials", 4, "--quiet")
+    rows = json.loads((home / "half/summary.json").read_text())["rows"]
+    assert [row["state"] for row in rows] == ["complete", "complete"]
+    best = tomllib.loads((home / "half/best.toml").read_text())["expected"]["valid_mrr"]
+    assert best == round(max(row["valid MRR"] for row in rows), 4)
+    assert (home / "half/history.png").exists() and (home / "half/slices.png").exists()
+
+
 def _wait(process: subprocess.Popen[Any], there: Any) -> None:
     began = time.monotonic()
     while not there():
@@ -207,6 +223,27 @@ def test_sensitivity_of_a_preset_trains_one_setting_at_a_time_and_ranks_test(hom
     assert json.loads(here(*study)) == document  # nothing is trained again
     with pytest.raises(BadInput, match="holds another study"):
         here(*(text.replace("=2,4", "=2,5") for text in study))
+
+
+def test_test_cannot_be_ranked_after_a_study_on_valid_and_that_is_said_before_the_ranking(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = ["study", "sensitivity", "nations/complex-dura", "--over", "regularizer.weight=0.001,0.01",
+             "--set", "training.epochs=2", "--set", "model.rank=4", "--out", "first", "--quiet"]  # fmt: skip
+    here(*study)
+    trials = sorted(run.name for run in (home / "first" / "runs").iterdir())
+    bare = [name for name in trials if not list((home / "first" / "runs" / name / "checkpoints").iterdir())]
+    assert len(bare) == len(trials) - 1
+    monkeypatch.setattr("dura.experiments.trained.open_run", lambda *_: pytest.fail("ranked"))
+    sentence = (
+        f"{len(bare)} of {len(trials)} runs have no tables to rank test with, such as first/runs/{bare[0]}: sweeps, and "
+        "studies on valid, keep those of the best only; train again in a new folder (--out), a study with --split test, "
+        "a sweep with --keep 0"
+    )
+    for again in (study, ["study", "sensitivity", "first"]):
+        with pytest.raises(BadInput) as caught:
+            here(*again, "--split", "test")
+        assert str(caught.value) == sentence
 
 
 def test_help_shows_examples_and_imports_nothing_heavy(home: Path) -> None:

@@ -39,6 +39,22 @@ def test_labels_tell_runs_apart(home: Path) -> None:
     assert run_labels(same) == [str(same[0]), str(same[1]), "RESCAL DURA-I"]
 
 
+def test_labels_say_what_was_done_to_exported_tables(home: Path, tmp_path: Path) -> None:
+    whole = dura.open(home / "dura")
+    sparse = whole.export(tmp_path / "sparse", sparse=0.7)
+    small = whole.export(tmp_path / "small", dtype="int8")
+    both = whole.export(tmp_path / "both", sparse=0.125, dtype="float16")
+    labels = run_labels([home / "dura", sparse, small, both])
+    assert labels == [
+        "ComplEx DURA",
+        "ComplEx DURA, 70 % zeros",
+        "ComplEx DURA, int8",
+        "ComplEx DURA, 12.5 % zeros, float16",
+    ]
+    copies = [dura.open(run).export(tmp_path / f"{run.name}-copy") for run in (home / "dura", sparse, small, both)]
+    assert run_labels(copies) == labels
+
+
 def test_runs_of_different_graphs_or_one_twice_are_refused(home: Path) -> None:
     with pytest.raises(BadInput, match=r"none and .*nations are runs of different graphs \(umls and nations"):
         categories([home / "none", home / "nations"])

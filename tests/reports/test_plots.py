@@ -62,6 +62,22 @@ def test_the_legend_moves_below_the_figure() -> None:
         assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["a", "b"]
 
 
+def test_long_names_of_several_panes_get_lines_of_their_own_below_the_figure() -> None:
+    names = ["a name of some length", "a-much-longer-name-" * 3, "the third of them"]
+    with figure(1, 2, width=2.3) as (drawn, axes):
+        for pane in axes[0]:
+            curves(pane, {name: ([1], [1]) for name in names}, x="x", y="y")
+        height = drawn.get_figheight()
+        legend_below(drawn, *axes[0])
+        assert drawn.get_figheight() == pytest.approx(height + 4 * 0.2)
+        assert [pane.get_legend() for pane in axes[0]] == [None, None]
+        [legend] = drawn.legends
+        shown = [text.get_text() for text in legend.get_texts()]
+        assert shown == [names[0], "a-much-longer-name-a-much-longer-name-a-\nmuch-longer-name-", names[2]]
+        drawn.draw_without_rendering()
+        assert legend.get_window_extent().x1 <= drawn.bbox.x1
+
+
 @pytest.mark.parametrize(("ending", "magic"), [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")])
 def test_the_same_figure_is_the_same_file(tmp_path: Path, ending: str, magic: bytes) -> None:
     files = []

@@ -9,7 +9,7 @@ import pytest
 
 from dura.experiments.api import choose
 from dura.records import RunFolder
-from dura.reports.sensitivity import Point, along, chosen_paths, draw, read_points, sheet, varied
+from dura.reports.sensitivity import Point, along, centre, chosen_paths, draw, read_points, sheet, varied
 from dura.types import BadInput
 
 
@@ -45,7 +45,7 @@ def runs(tmp_path: Path) -> list[Path]:
     ]
 
 
-def test_a_curve_goes_through_the_runs_that_differ_in_one_setting_from_the_best(runs: list[Path]) -> None:
+def test_a_curve_goes_through_the_runs_that_differ_in_one_setting_from_the_centre(runs: list[Path]) -> None:
     points, left = read_points(runs)
     assert left == runs[6:8]
     assert varied(points) == ["regularizer.weight", "model.rank"]
@@ -73,8 +73,44 @@ def test_runs_that_share_nothing_are_dots(tmp_path: Path) -> None:
     points, _ = read_points(apart)
     table = sheet(points, ["model.rank"], "valid")
     assert [(r["value"], r["alone"]) for r in table.rows] == [(10, False), (20, False), (30, False)]
-    assert "No run differs from the best one in model.rank alone" in table.notes[1]
+    assert "No run differs from the centre in model.rank alone" in table.notes[2]
     assert draw(points, ["model.rank"], "valid", tmp_path / "dots.png").exists()
+
+
+def test_a_cross_has_all_its_curves_though_its_best_point_is_not_the_middle(tmp_path: Path) -> None:
+    around = [
+        run(tmp_path, 0.5, regularizer_weight=0.01, model_rank=50),
+        run(tmp_path, 0.9, regularizer_weight=0.1, model_rank=50),
+        run(tmp_path, 0.4, regularizer_weight=0.001, model_rank=50),
+        run(tmp_path, 0.6, regularizer_weight=0.01, model_rank=100),
+    ]
+    table = sheet(read_points(around)[0], ["regularizer.weight", "model.rank"], "valid")
+    assert [(r["setting"], r["value"], r["valid MRR"], r["alone"]) for r in table.rows] == [
+        ("regularizer.weight", 0.001, 0.4, True),
+        ("regularizer.weight", 0.01, 0.5, True),
+        ("regularizer.weight", 0.1, 0.9, True),
+        ("model.rank", 50, 0.5, True),
+        ("model.rank", 100, 0.6, True),
+    ]
+    assert table.notes == [
+        "MRR on the valid split; each setting moves alone, the others stay as in the centre of its family.",
+        (
+            "The centre of umls complex dura is the run with regularizer.weight 0.01, model.rank 50, from which the most "
+            "settings have a curve; the best has regularizer.weight 0.1, model.rank 50 and MRR 0.9000."
+        ),
+    ]
+
+
+def test_the_best_of_a_grid_is_its_centre_also_where_a_run_is_missing(tmp_path: Path) -> None:
+    grid = [
+        run(tmp_path, mrr, regularizer_weight=weight, model_rank=rank)
+        for weight, rank, mrr in ((0.01, 50, 0.5), (0.1, 50, 0.7), (0.01, 100, 0.6), (0.1, 100, 0.8), (1.0, 50, 0.3))
+    ]
+    points, _ = read_points(grid)
+    middle = centre(points, "umls complex dura")
+    assert (middle.settings["regularizer.weight"], middle.settings["model.rank"]) == (0.1, 100)
+    assert [p.mrr for p in along(points, "umls complex dura", "regularizer.weight")] == [0.6, 0.8]
+    assert sheet(points, ["model.rank"], "valid").notes[1].endswith("regularizer.weight 0.1, model.rank 100, the best.")
 
 
 def test_another_judge(runs: list[Path]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dura.reports import studies
+from dura.reports import sparsity, studies
 from dura.reports.tables import Sheet
 
 CATEGORIES: dict[str, Any] = {
@@ -132,6 +132,32 @@ def test_figures_are_drawn(tmp_path: Path) -> None:
     assert {"run 0", "run 1", "1  h0 · likes · ?", "several of these", "1", "2"} <= words
     assert any("silhouette: cosine 0.123, Euclidean −0.050" in word.replace("-", "−") for word in words)
     assert size_of(studies.draw_theory(theory(), tmp_path / "theory.png"))[0] > 600
+
+
+def test_names_of_runs_take_no_room_from_the_bars(tmp_path: Path) -> None:
+    long = [{**CATEGORIES["runs"][0], "label": f"a-rather-long-name-of-a-run-{i}"} for i in range(8)]
+    two = size_of(studies.draw_categories(CATEGORIES, tmp_path / "two.png"))
+    eight = size_of(studies.draw_categories({**CATEGORIES, "runs": long}, tmp_path / "eight.png"))
+    assert (two, eight) == ((960, 540), (960, 510 + 8 * 30))  # lines of 0.2 inches each
+
+
+def test_a_long_name_stands_above_its_picture_in_several_lines(tmp_path: Path) -> None:
+    study = projection(questions=2)
+    study["runs"][0]["label"] = "a-rather-long-name-" * 4
+    text = studies.draw_projection(study, tmp_path / "long.svg").read_text()
+    words = re.findall(r"<!-- (.*?) -->", text)
+    assert {"a-rather-long-name-a-rather-long-name-a-", "rather-long-name-a-rather-long-name-"} <= set(words)
+
+
+def test_the_legend_of_the_sparsity_figure_is_below_both_panes(tmp_path: Path) -> None:
+    rows = [
+        {"run": run, "graph": "umls", "model": "complex", "regularizer": "dura", "zeros": zeros, "mrr": mrr}
+        for run in ("one-run-with-a-rather-long-name", "other-run-with-a-rather-long-name")
+        for zeros, mrr in ((0.0, 0.5), (0.5, 0.25))
+    ]
+    assert size_of(sparsity.draw(rows, "test", tmp_path / "sparsity.png")) == (1380, 510 + 30)
+    text = sparsity.draw(rows, "test", tmp_path / "sparsity.svg").read_text()
+    assert text.count("<!-- one-run-with-a-rather-long-name -->") == 1
 
 
 def test_files_can_be_read_again(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dura.cli.common import DeviceOption, JsonOption, QuietOption, counting_bar, print_json, say
+from dura.cli.common import DeviceOption, JsonOption, QuietOption, check_out, counting_bar, print_json, say
 from dura.cli.evaluate import SplitName
 
 
@@ -34,6 +34,7 @@ def categories(
     from dura.experiments.studies import categories as study_categories
     from dura.reports import studies
 
+    check_out(out)
     with counting_bar("ranking", quiet) as progress:
         study = study_categories(runs, split.value, device=device, progress=progress)
     sheet, sides = studies.category_sheet(study), studies.category_sheet(study, "category-side")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -74,6 +75,26 @@ def free_folder(parent: str, stem: str) -> Path:
     while (folder := Path(parent) / f"{stem}-{n}").exists():
         n += 1
     return folder
+
+
+def check_out(out: Path) -> None:
+    """See before the work that files can be written into a folder, which need not be there; nothing is left behind."""
+    missing: list[Path] = []
+    try:
+        missing = [folder for folder in (out, *out.parents) if not folder.exists()]
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except FileExistsError:
+        raise BadInput(f"{out} is not a folder; name another one with --out") from None
+    except OSError as error:
+        from dura.records import disk_error
+
+        raise disk_error(error, out / "files", "name another folder with --out") from error
+    finally:
+        for folder in missing:
+            with suppress(OSError):
+                folder.rmdir()
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dura.cli.common import DeviceOption, JsonOption, QuietOption, counting_bar, print_json, say
+from dura.cli.common import DeviceOption, JsonOption, QuietOption, check_out, counting_bar, print_json, say
 
 
 def projection(
@@ -48,6 +48,7 @@ def projection(
     from dura.experiments.studies import projection as study_projection
     from dura.reports import studies
 
+    check_out(out)
     with counting_bar("pictures", quiet) as progress:
         study = study_projection(
             runs, questions=questions, seed=seed, more_than=more_than, most=answers, device=device, progress=progress

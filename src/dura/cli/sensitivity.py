@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dura.cli.common import JsonOption, QuietOption, assignment, counting_bar, print_json, say
+from dura.cli.common import JsonOption, QuietOption, assignment, check_out, counting_bar, print_json, say
 from dura.cli.sweep import JobsOption, watched
 from dura.types import BadInput
 
@@ -56,7 +56,7 @@ def sensitivity(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Curves of MRR over λ, λ₁..λ₄, rank, batch or any number: one setting moves, the others stay at their best.
+    """Curves of MRR over λ, λ₁..λ₄, rank, batch or any number: one setting moves, the others stay.
 
     Examples:
 
@@ -73,6 +73,7 @@ def sensitivity(
             raise BadInput("--over KEY=A,B,C varies one preset; with several runs give --over KEY without values")
         if Path(what[0]).is_dir():
             raise BadInput(f"--over KEY=A,B,C varies a preset; {what[0]} is a folder: give --over KEY without values")
+        check_out(out)
         runs, notes = _vary(what[0], varying, settings or [], split, out, jobs, quiet)
         wanted = [text.partition("=")[0] for text in varying]
     else:
@@ -81,6 +82,9 @@ def sensitivity(
                 "--set changes a preset that is varied with --over KEY=A,B,C; runs that are there stay as they are"
             )
         runs, wanted = _runs(what), over or []
+        check_out(out)
+        if split == Judged.test:
+            _check_tables(runs)
     _show(runs, wanted, split, out, notes, as_json, quiet)
 
 
@@ -100,6 +104,8 @@ def _vary(
         if (out / "sweep.toml").exists():
             if SweepFolder.open(out).plan != plan:
                 raise BadInput(f"{out} holds another study; name a new folder with --out")
+            if split == Judged.test:
+                _check_tables(_runs([str(out)]))
             found = resume(out, jobs=jobs, keep=keep, notify=notify, stopped=stopped)
         else:
             found = sweep(plan, out, jobs=jobs, keep=keep, notify=notify, stopped=stopped)
@@ -128,6 +134,19 @@ def _runs(what: Sequence[str]) -> list[Path]:
             )
         runs += [file.parent for file in inside] or [path]
     return runs
+
+
+def _check_tables(runs: Sequence[Path]) -> None:
+    """Refuse to rank test with runs whose tables are gone, before the first is trained or ranked."""
+    from dura.reports.sensitivity import ended
+
+    bare = [run for run in runs if ended(run) and not any((run / "checkpoints").glob("*"))]
+    if bare:
+        raise BadInput(
+            f"{len(bare)} of {len(runs)} runs have no tables to rank test with, such as {bare[0]}: sweeps, and studies "
+            "on valid, keep those of the best only; train again in a new folder (--out), a study with --split test, "
+            "a sweep with --keep 0"
+        )
 
 
 def _judge(split: Judged, runs: Sequence[Path], count: Callable[[int, int], None]) -> Callable[[Path], float | None]:

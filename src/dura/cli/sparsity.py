@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dura.cli.common import JsonOption, QuietOption, counting_bar, print_json, say
+from dura.cli.common import JsonOption, QuietOption, check_out, counting_bar, print_json, say
 from dura.cli.evaluate import SplitName
 from dura.types import BadInput
 
@@ -15,7 +15,11 @@ from dura.types import BadInput
 def sparsity(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders; each becomes a curve.")],
     shares: Annotated[
-        str, typer.Option(metavar="S,S,…", help="The shares of entries to make zero, each below 1.")
+        str,
+        typer.Option(
+            metavar="S,S,…",
+            help="The shares of entries to make zero, each below 1; 0, the whole model, is always among them.",
+        ),
     ] = "0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9",
     split: Annotated[SplitName, typer.Option(help="The facts to rank.")] = SplitName.test,
     out: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the table and the figure.")] = Path(
@@ -40,6 +44,7 @@ def sparsity(
     from dura.experiments.sparsity import sparsity_rows
     from dura.reports import sparsity as report
 
+    check_out(out)
     rows: list[dict[str, Any]] = []
     for run in runs:
         with counting_bar(f"sparsity of {run.name}", quiet) as progress:
@@ -56,9 +61,9 @@ def sparsity(
 
 
 def _shares(text: str) -> list[float]:
-    """The shares, ascending and each once."""
+    """The shares, ascending and each once, beginning with the whole model: the others are measured by it."""
     try:
-        shares = sorted({float(part) for part in text.split(",")})
+        shares = sorted({0.0, *(float(part) for part in text.split(","))})
     except ValueError:
         raise BadInput(f"--shares takes numbers with commas between, such as 0,0.5,0.9, not {text!r}") from None
     if not all(0 <= share < 1 for share in shares):

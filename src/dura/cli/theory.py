@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dura.cli.common import JsonOption, QuietOption, counting_bar, print_json, say
+from dura.cli.common import JsonOption, QuietOption, check_out, counting_bar, print_json, say
 from dura.types import DuraError
 
 
@@ -38,6 +38,7 @@ def theory(
     from dura.analysis.theory import check
     from dura.reports import studies
 
+    check_out(out)
     with counting_bar("statements", quiet) as progress:
         trials = check(draws=draws, starts=starts, size=size, seed=seed, progress=progress)
     study = {"seed": seed, "size": size, "trials": [trial.to_dict() for trial in trials]}

@@ -58,7 +58,8 @@ def _stored(model: Model, sparse: float | None, dtype: NumberType) -> tuple[dict
     if own:
         if sparse is not None or dtype != "float32":
             entity_tables(model)  # refuses
-        about: dict[str, Any] = {"format": FORMAT, "dtype": next(iter(own.values())).number_type}
+        zeros = _zeros(model) if any(isinstance(table, Csr) for table in own.values()) else None
+        about: dict[str, Any] = {"format": FORMAT, "dtype": next(iter(own.values())).number_type, "sparse": zeros}
     elif sparse is None and dtype == "float32":
         return {name: table.detach().cpu() for name, table in model.named_parameters()}, {}
     else:
@@ -152,7 +153,7 @@ def export_and_measure(
             for split in splits
         },
     }
-    folder.append({"kind": "measured", **report})
+    folder.append({"kind": "measured", "run": str(trained.path), **report})
     return report
 
 

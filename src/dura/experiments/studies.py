@@ -25,7 +25,7 @@ from dura.data.questions import Questions
 from dura.experiments.store import read_graph, read_settings
 from dura.experiments.trained import open_run
 from dura.models import MODELS
-from dura.records import RunFolder
+from dura.records import RunFolder, stored_as
 from dura.types import BadInput, DuraError, Split
 
 Progress = Callable[[int, int], None]
@@ -33,8 +33,9 @@ _SPELLED = {"none": "none", "reg-p1": "Reg-p1"}
 
 
 def run_labels(runs: Sequence[Path]) -> list[str]:
-    """How runs of one graph are called beside each other: "RESCAL DURA-I", or by their folders where that does not tell them apart.
+    """How runs of one graph are called beside each other: "RESCAL DURA-I", "ComplEx DURA, 70 % zeros, int8" for exported ones.
 
+    Where that does not tell them apart, they are called by their folders.
     Runs of several graphs, or one run twice, are refused.
     """
     folders = [RunFolder.open(run) for run in runs]
@@ -59,7 +60,9 @@ def run_labels(runs: Sequence[Path]) -> list[str]:
 def _label(folder: RunFolder) -> str:
     experiment = read_settings(folder)
     regularizer = experiment.regularizer.name
-    return f"{MODELS.get(experiment.model.name).__name__} {_SPELLED.get(regularizer, regularizer.upper())}"
+    name = f"{MODELS.get(experiment.model.name).__name__} {_SPELLED.get(regularizer, regularizer.upper())}"
+    made = next((record for record in folder.records() if record.get("kind") == "export"), {})
+    return f"{name}, {stored_as(made['dtype'], made.get('sparse'))}" if "format" in made else name
 
 
 def categories(

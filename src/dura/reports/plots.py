@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from dura.records import write_atomic
@@ -26,6 +27,8 @@ MANY = 20
 """A curve of more points has so many markers, not one a point."""
 LEGEND_LINE = 0.2
 """Inches that a line of the legend below a figure adds to its height."""
+LETTERS, KEY_LETTERS = 11, 7
+"""How many letters of a legend stand on an inch, and how many of them the mark beside a name takes."""
 DPI = 150
 STYLE: dict[Any, Any] = {
     "font.size": 10,
@@ -106,15 +109,25 @@ def _turned(i: int) -> int:
     return (i + i // len(COLOURS)) % len(COLOURS)
 
 
-def legend_below(drawn: Figure, axes: Axes) -> None:
-    """Move the legend under the figure, where long names cover no curve."""
-    legend = axes.get_legend()
-    if legend is not None:
-        handles, names = axes.get_legend_handles_labels()
-        legend.remove()
-        columns = 1 if max(map(len, names)) > 24 else 3
-        drawn.set_figheight(drawn.get_figheight() + LEGEND_LINE * math.ceil(len(names) / columns))
+def legend_below(drawn: Figure, *panes: Axes) -> None:
+    """Move the legend of panes with the same names under the figure, where long names cover no curve; it grows by that."""
+    handles, names = panes[0].get_legend_handles_labels()
+    legends = [legend for pane in panes if (legend := pane.get_legend()) is not None]
+    if legends:
+        for legend in legends:
+            legend.remove()
+        names, columns = _fitted(names, drawn.get_figwidth())
+        lines = sum(name.count("\n") + 1 for name in names)
+        drawn.set_figheight(drawn.get_figheight() + LEGEND_LINE * math.ceil(lines / columns))
         drawn.legend(handles, names, loc="outside lower left", ncols=columns)
+
+
+def _fitted(names: Sequence[str], inches: float) -> tuple[list[str], int]:
+    """Names for a legend of this width, broken where they are longer, and how many of them go side by side."""
+    room = int(LETTERS * inches)
+    broken = [fill(name, room - KEY_LETTERS) for name in names]
+    widest = max(len(line) for name in broken for line in name.split("\n"))
+    return broken, max(1, min(len(names), room // (widest + KEY_LETTERS)))
 
 
 def rendered(drawn: Figure, kind: str) -> bytes:

@@ -1,12 +1,15 @@
 """Sensitivity: how a figure moves when one setting does and the others stay, from settings and records of runs.
 
-Runs of the same graph, model and regularizer are a family. Its best run is the centre: a setting's curve goes through the runs
-that differ from the best one in that setting alone, as in the paper. Runs that differ by the seed only are one point.
+Runs of the same graph, model and regularizer are a family. One of them is its centre: a setting's curve goes through the runs that
+differ from the centre in that setting alone. It is the run from which the most settings have a curve, and of equals the best: the
+best one of a grid, as in the paper, and the preset where settings were varied one at a time around it. Runs that differ by the seed
+only are one point.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,13 +94,25 @@ def families(points: Sequence[Point]) -> list[str]:
     return list(dict.fromkeys(point.family for point in points))
 
 
+def centre(points: Sequence[Point], family: str) -> Point:
+    """The family's point from which the most settings have a curve; of equals the best."""
+    members = [point for point in points if point.family == family]
+    curves: Counter[int] = Counter()
+    for path in varied(members):
+        lines: defaultdict[Settings, list[int]] = defaultdict(list)
+        for i, point in enumerate(members):
+            lines[_others(point, path)].append(i)
+        curves.update(i for line in lines.values() if len(line) > 1 for i in line)
+    return members[max(range(len(members)), key=lambda i: (curves[i], members[i].mrr))]
+
+
 def along(points: Sequence[Point], family: str, path: str) -> list[Point]:
-    """The family's best point and those that differ from it in this setting alone, by the setting's value."""
-    members = [point for point in points if point.family == family and path in point.settings]
-    if not members:
+    """The family's centre and the points that differ from it in this setting alone, by the setting's value."""
+    middle = centre(points, family)
+    if path not in middle.settings:
         return []
-    best = max(members, key=lambda point: point.mrr)
-    line = [p for p in members if {**p.settings, path: None} == {**best.settings, path: None}]
+    others = _others(middle, path)
+    line = [p for p in points if p.family == family and path in p.settings and _others(p, path) == others]
     return sorted(line, key=lambda point: float(point.settings[path]))
 
 
@@ -114,14 +129,17 @@ def curve_or_all(points: Sequence[Point], family: str, path: str) -> tuple[bool,
 def sheet(points: Sequence[Point], paths: Sequence[str], split: str) -> Sheet:
     """A row for each value of each setting; where no curve can be drawn, for each run."""
     rows: list[dict[str, Cell]] = []
-    notes = [f"MRR on the {split} split; each setting moves alone, the others stay as in the best run of its family."]
+    notes = [
+        f"MRR on the {split} split; each setting moves alone, the others stay as in the centre of its family.",
+        *(note for family in families(points) for note in _about_centre(points, family)),
+    ]
     for path in paths:
         for family in families(points):
             alone, line = curve_or_all(points, family, path)
             best = max((point.mrr for point in line), default=math.nan)
             rows += [_row(path, point, split, alone, best) for point in line]
         if not any(row["setting"] == path and row["alone"] for row in rows):
-            notes.append(f"No run differs from the best one in {path} alone: its rows differ in other settings too.")
+            notes.append(f"No run differs from the centre in {path} alone: its rows differ in other settings too.")
     return Sheet("Sensitivity", rows, notes, {"value": decimals([row["value"] for row in rows])})
 
 
@@ -147,6 +165,30 @@ def draw(points: Sequence[Point], paths: Sequence[str], split: str, path: Path) 
             panel.set_ylabel(f"{split} MRR")
         legend_above(drawn, places)
         return save(drawn, path)
+
+
+def _others(point: Point, path: str) -> Settings:
+    """All settings of a point but one."""
+    return tuple(item for item in sorted(point.settings.items()) if item[0] != path)
+
+
+def _about_centre(points: Sequence[Point], family: str) -> list[str]:
+    """Which run is a family's centre, and which is the best where that is another; nothing where no setting varies."""
+    members = [point for point in points if point.family == family]
+    if not varied(members):
+        return []
+    middle, best = centre(points, family), max(members, key=lambda point: point.mrr)
+    about = f"The centre of {family} is the run with {_told(middle, varied(members))}"
+    if middle.mrr == best.mrr:
+        return [f"{about}, the best."]
+    other = f"the best has {_told(best, varied(members))} and MRR {best.mrr:.4f}"
+    return [f"{about}, from which the most settings have a curve; {other}."]
+
+
+def _told(point: Point, paths: Sequence[str]) -> str:
+    """Some settings of a point in words."""
+    values = {path: point.settings[path] for path in paths}
+    return ", ".join(f"{path} {f'{v:g}' if isinstance(v, float) else v}" for path, v in values.items())
 
 
 def _settings(experiment: Experiment, graph: str) -> tuple[str, dict[str, Any]]:

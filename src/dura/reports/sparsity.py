@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dura.reports.plots import curves, figure, save
+from dura.reports.plots import curves, figure, legend_below, save
 from dura.reports.tables import Sheet
 
 Rows = Sequence[Mapping[str, Any]]
@@ -36,6 +36,7 @@ def draw(rows: Rows, split: str, path: Path) -> Path:
         for pane, heights, title in panes:
             curves(pane, {name: (zeros[name], heights[name]) for name in lines}, x="entries that are zero, %", y=title)
             pane.set_ylim(bottom=0)
+        legend_below(drawn, *axes[0])
         if common:
             drawn.suptitle(common)
         return save(drawn, path)

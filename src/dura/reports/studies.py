@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 from statistics import median
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from dura.reports.plots import COLOURS, LINES, MARKERS, bars, figure, save
+from dura.reports.plots import COLOURS, LINES, MARKERS, bars, figure, legend_below, save
 from dura.reports.tables import Sheet
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 Study = Mapping[str, Any]
 GREY = "#999999"
-LEGEND_LETTERS, KEY_LETTERS = 60, 7
-"""How many letters stand side by side above a figure, and how many of them the mark beside a name takes."""
+TITLE_LETTERS = 42
+"""How many letters stand side by side above a picture."""
 
 
 # -- by relation category -----------------------------------------------------------------------------------------------
@@ -46,10 +47,7 @@ def draw_categories(study: Study, path: Path) -> Path:
         bars(pane, groups, y=f"{study['split']} MRR")
         top = max(max(heights.values()) for heights in groups.values())
         pane.set_ylim(0, 1.06 * top)
-        if len(groups) > 1:
-            pane.get_legend().remove()
-            columns = max(1, LEGEND_LETTERS // (max(map(len, groups)) + KEY_LETTERS))
-            drawn.legend(*pane.get_legend_handles_labels(), loc="outside upper center", ncols=min(columns, len(groups)))
+        legend_below(drawn, pane)
         return save(drawn, path)
 
 
@@ -102,7 +100,7 @@ def draw_projection(study: Study, path: Path) -> Path:
     with figure(1, len(runs), width=4.2, height=6.2) as (drawn, axes):
         for pane, run in zip(axes[0], runs, strict=True):
             _scatter(pane, study, run["coordinates"])
-            pane.set_title(run["label"])
+            pane.set_title(fill(run["label"], TITLE_LETTERS))
             pane.set_xlabel(
                 f"silhouette: cosine {run['silhouette cosine']:.3f}, Euclidean {run['silhouette euclidean']:.3f}\n"
                 f"in the picture {run['silhouette picture']:.3f}\n"

@@ -97,13 +97,19 @@ class Sheet:
 
     def document(self) -> dict[str, Any]:
         """What stands in the JSON file; rows keep every digit."""
-        return {"title": self.title, "rows": [dict(row) for row in self.rows], "notes": list(self.notes)}
+        rows = [dict(row) for row in self.rows]
+        return {
+            "format": FORMAT,
+            "title": self.title,
+            "rows": rows,
+            "notes": list(self.notes),
+            "digits": dict(self.digits),
+        }
 
     def write(self, folder: Path, stem: str, **more: Any) -> list[Path]:
         """Write STEM.md, STEM.csv and STEM.json (with `more` beside the rows) into the folder, which is made."""
         folder.mkdir(parents=True, exist_ok=True)
-        kept = {"format": FORMAT, **self.document(), "digits": dict(self.digits), **more}
-        document = json.dumps(_finite(kept), indent=1, ensure_ascii=False, allow_nan=False)
+        document = json.dumps(_finite({**self.document(), **more}), indent=1, ensure_ascii=False, allow_nan=False)
         texts = {"md": self.markdown(), "csv": self.csv(), "json": document + "\n"}
         for ending, text in texts.items():
             write_atomic(folder / f"{stem}.{ending}", text.encode())
