@@ -95,6 +95,17 @@ def test_tables_of_studies_can_be_reported(tmp_path: Path) -> None:
     assert not (tmp_path / "report.html").exists()
 
 
+def test_the_examples_of_the_help_work(tmp_path: Path) -> None:
+    run_folder(tmp_path / "runs" / "mine", [*CURVE, evaluation(0.3)])
+    Sheet("Sparsity", [{"share": 0.5, "MRR": 0.25}]).write(tmp_path / "studies" / "sparsity", "sparsity")
+    lines = dura("report", "--help", cwd=tmp_path).stdout.splitlines()
+    (example,) = [line.split() for line in lines if "dura report" in line and "studies/" in line]
+    dura(*example[1:], cwd=tmp_path)
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "<h1>mine</h1>" in page
+    assert "<h2>Sparsity</h2>" in page
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

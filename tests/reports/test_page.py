@@ -196,9 +196,38 @@ def test_runs_that_cannot_be_compared_are_told_apart(tmp_path: Path) -> None:
     missing = run_folder(tmp_path / "missing", CURVE)
     _, page = html_of(one, other, missing)
     assert "The runs are on different graphs" in page.text
-    assert "one: train+valid+test, filtered; other: static filter" in page.text
+    assert "The protocols differ in: known answers left out." in page.text
+    assert "known answers left out one: train+valid+test, filtered; other: static filter" in page.text
     assert f"dura evaluate {missing} --by category" in page.text
     assert "MRR of the test facts by category (not evaluated by category: other, missing)" in page.text
+
+
+def test_several_runs_show_their_protocol_once(tmp_path: Path) -> None:
+    runs = [run_folder(tmp_path / name, [*CURVE, END, evaluation(0.3)]) for name in "abc"]
+    _, page = html_of(*runs)
+    assert page.text.count("known answers left out") == 1
+    assert (
+        "Protocol split test known answers left out train+valid+test, filtered sides both ranked all 30 entities "
+        "headline realistic ties not seen in train 2 entities, in 1 ranked facts Side by side"
+    ) in page.text
+    assert "not ranked in the same way" not in page.text
+
+
+def test_several_runs_say_in_what_their_protocols_differ(tmp_path: Path) -> None:
+    ranked = {
+        "a": evaluation(0.3),
+        "b": evaluation(0.3, split="valid", sides="tail", times="points"),
+        "c": evaluation(0.3, candidates="all 9 entities", ties="pessimistic"),
+    }
+    paths = [run_folder(tmp_path / name, [*CURVE, END, record]) for name, record in ranked.items()]
+    _, page = html_of(*paths, run_folder(tmp_path / "d", CURVE))
+    assert "The protocols differ in: split, sides, ranked, headline, times." in page.text
+    for said in (
+        "split a, c: test; b: valid known answers left out train+valid+test, filtered sides a, c: both; b: tail",
+        "ranked a, b: all 30 entities; c: all 9 entities headline a, b: realistic ties; c: pessimistic ties",
+        "times a, c: none; b: points",
+    ):
+        assert said in page.text, said
 
 
 def test_the_same_records_give_the_same_page(tmp_path: Path) -> None:
@@ -237,11 +266,48 @@ def test_tables_of_studies_become_sections_with_their_figures(tmp_path: Path) ->
     assert both.text.count("Theory") == 1
 
 
+def test_tables_of_the_same_name_keep_their_own_figures(tmp_path: Path) -> None:
+    for name in ("one", "two", "three"):
+        Sheet(f"Sparsity {name}", [{"MRR": 0.25}]).write(tmp_path / name, "loss")
+        (tmp_path / name / "loss.svg").write_text(f"<svg>{name}</svg>")
+    (tmp_path / "three" / "loss.svg").rename(tmp_path / "three" / "loss.png")
+    run = run_folder(tmp_path / "run", [*CURVE[:2], END])
+    page = report(*read_sources([run, *(tmp_path / name for name in ("one", "two", "three"))]))
+    drawn = write_figures(page, tmp_path / "drawn")
+    assert [file.name for file in drawn if "loss" in file.name] == ["loss.svg", "loss-2.svg", "loss-3.svg", "loss.png"]
+    text = write_markdown(page, tmp_path / "page.md", tmp_path / "drawn").read_text("utf-8")
+    for name, file in {"one": "loss-2.svg", "two": "loss-3.svg", "three": "loss.png"}.items():
+        assert f"![Sparsity {name}](drawn/{file})" in text
+        assert (tmp_path / "drawn" / file).read_text() == f"<svg>{name}</svg>"
+    assert b"<?xml" in (tmp_path / "drawn" / "loss.svg").read_bytes()
+
+
+def test_a_sweep_shows_the_figures_it_has(tmp_path: Path) -> None:
+    Sheet("Sweep", [{"trial": 0, "valid MRR": 0.25}]).write(tmp_path / "sweep", "summary")
+    for name in ("history.png", "slices.svg", "slices.png", "other.png"):
+        (tmp_path / "sweep" / name).write_bytes(name.encode())
+    for source in (tmp_path / "sweep", tmp_path / "sweep" / "summary.json"):
+        _, (study,) = read_sources([source])
+        assert [(p.stem, p.kind, p.data) for p in study.pictures] == [
+            ("history", "png", b"history.png"),
+            ("slices", "svg", b"slices.svg"),
+        ]
+        _, page = html_of(source)
+        assert "Valid MRR of each trial, in the order they were begun, and the best so far" in page.text
+        assert len(page.links) == 2
+    (tmp_path / "sweep" / "importance.png").write_bytes(b"i")
+    _, (study,) = read_sources([tmp_path / "sweep"])
+    assert study.pictures[-1].caption == "Share of each setting in the variance of valid MRR"
+    Sheet("Study", [{"MRR": 0.25}]).write(tmp_path / "sweep", "study")
+    assert [len(s.pictures) for s in read_sources([tmp_path / "sweep"])[1]] == [0, 3]
+
+
 def test_what_is_neither_run_nor_table_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for path, sentence in (
         (tmp_path / "empty", "is not a run folder"),
         (tmp_path / "nowhere", "there is no run folder"),
+        (tmp_path / "nowhere.json", "there is no file .*nowhere.json; name the folder of a study"),
     ):
         with pytest.raises(BadInput, match=sentence):
             read_sources([path])

@@ -43,7 +43,7 @@ def report(
 
         dura report runs/mine --markdown report.md --figures figures
 
-        dura report runs/mine studies/sparsity.json
+        dura report runs/mine studies/sparsity
     """  # fmt: skip
     from dura.reports import page as pages
 

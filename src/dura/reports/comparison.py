@@ -6,19 +6,21 @@ from collections.abc import Collection, Mapping, Sequence
 from shlex import quote
 
 from dura.registry import Value
-from dura.reports.blocks import Block, Code, Gallery, Picture, Points, Section, Text
+from dura.reports.blocks import Block, Code, Gallery, Picture, Points, Section, Terms, Text
 from dura.reports.drawing import mrr_bars, valid_by_epoch, valid_by_time
+from dura.reports.exported import export_blocks
 from dura.reports.runs import Figures, Run, differing
-from dura.reports.single import duration, headline, metrics_sheet, warnings
+from dura.reports.single import duration, headline, metrics_sheet, protocol_terms, warnings
 from dura.reports.tables import Cell, Sheet
 
 
 def comparison(runs: Sequence[Run]) -> list[Block]:
-    """One table with the settings that differ, curves and categories in one figure each, then each run folded."""
+    """One table with the settings that differ, the protocol, curves and categories in one figure each, then each run folded."""
     pictures = shared_pictures(runs)
     return [
         comparison_sheet(runs),
         *doubts(runs),
+        *shared_protocol(runs),
         *([Section("Side by side", [Gallery(pictures)])] if pictures else []),
         Section("The runs", [Section(run.name, _details(run), folded=True) for run in runs]),
     ]
@@ -41,10 +43,18 @@ def _figures(run: Run) -> dict[str, Cell]:
     return {
         "test MRR": None if test is None else test["mrr"],
         **{f"Hits@{k}": None if test is None else test["hits"][k] for k in ("1", "3", "10")},
-        "valid MRR": None if run.best is None else run.best["valid"]["mrr"],
-        "epochs": len(run.curve),
+        "valid MRR": _valid_mrr(run),
+        "epochs": len(run.curve) if run.exported is None else None,
         "time": duration(run.curve[-1]["seconds"] or 0.0) if run.curve else None,
     }
+
+
+def _valid_mrr(run: Run) -> float | None:
+    """That of the best epoch; of an exported run what was measured with its tables."""
+    if run.best is not None:
+        best: float | None = run.best["valid"]["mrr"]
+        return best
+    return None if run.exported is None else run.exported.mrr("valid")
 
 
 def short_settings(paths: Sequence[str], taken: Collection[str] = ()) -> list[str]:
@@ -72,15 +82,40 @@ def doubts(runs: Sequence[Run]) -> list[Block]:
     found: list[Block] = []
     if len({run.about.get("graph", {}).get("digest") for run in runs}) > 1:
         found.append(Text("The runs are on different graphs: their figures cannot be compared with each other.", True))
-    filters = {run.name: e.filter for run in runs if (e := run.evaluation()) is not None}
-    if len(set(filters.values())) > 1:
-        told = "; ".join(f"{name}: {filtered}" for name, filtered in filters.items())
-        found.append(Text(f"The test facts were not ranked in the same way ({told}).", True))
+    if differ := [term for term, told in protocols(runs).items() if len(set(told.values())) > 1]:
+        found.append(
+            Text(f"The facts were not ranked in the same way. The protocols differ in: {', '.join(differ)}.", True)
+        )
     missing = [f"`dura evaluate {quote(str(run.path))} --by category`" for run in runs if run.evaluation() is None]
     if missing:
-        found.append(Text("These runs have no test figures yet; to rank their test facts:", True))
+        found.append(Text("These runs have no evaluation of their test facts yet; to rank them:", True))
         found.append(Points(missing))
     return found
+
+
+def protocols(runs: Sequence[Run]) -> dict[str, dict[str, str]]:
+    """How the runs were ranked: by term and run, where a run was evaluated. Of several evaluations the first counts."""
+    said = {run.name: protocol_terms(run.evaluations[0]) for run in runs if run.evaluations}
+    terms = dict.fromkeys(term for told in said.values() for term in told)
+    return {term: {name: told.get(term, "none") for name, told in said.items()} for term in terms}
+
+
+def shared_protocol(runs: Sequence[Run]) -> list[Section]:
+    """The protocol once for all runs; where they differ in a term, with the runs to each of its values."""
+    found = protocols(runs)
+    return [Section("Protocol", [Terms([(term, _agreed(told)) for term, told in found.items()])])] if found else []
+
+
+def _agreed(told: Mapping[str, str]) -> str:
+    """What all runs say, or who says what.
+
+    >>> _agreed({"a": "both", "b": "both"}), _agreed({"a": "both", "b": "tail", "c": "both"})
+    ('both', 'a, c: both; b: tail')
+    """
+    values = dict.fromkeys(told.values())
+    if len(values) == 1:
+        return next(iter(values))
+    return "; ".join(f"{', '.join(name for name in told if told[name] == value)}: {value}" for value in values)
 
 
 def shared_pictures(runs: Sequence[Run]) -> list[Picture]:
@@ -100,4 +135,5 @@ def shared_pictures(runs: Sequence[Run]) -> list[Picture]:
 def _details(run: Run) -> list[Block]:
     events: list[Block] = [Points(run.events)] if run.events else []
     figures: list[Block] = [metrics_sheet(run)] if run.evaluations else warnings(run)
-    return [Text(f"{run.path}: {run.state}."), headline(run), *figures, *events, Code(run.settings, "toml")]
+    form = [] if run.exported is None else export_blocks(run.exported)
+    return [Text(f"{run.path}: {run.state}."), headline(run), *form, *figures, *events, Code(run.settings, "toml")]

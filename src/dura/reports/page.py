@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from dura.records import write_atomic
 from dura.reports.blocks import Block, Gallery, Page, Picture, Section
@@ -18,11 +19,17 @@ from dura.reports.tables import Sheet
 from dura.types import BadInput, __version__
 
 FOOTER = f"Made by dura {__version__} from the records of the runs."
+SWEEP = {
+    "history": "Valid MRR of each trial, in the order they were begun, and the best so far",
+    "slices": "Valid MRR against each setting that was varied",
+    "importance": "Share of each setting in the variance of valid MRR",
+}
+"""The figures that a sweep leaves beside its table, summary.json."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """A table that a study, sweep or reproduction left, with the figures of the same name beside it."""
+    """A table that a study, sweep or reproduction left, with the figures beside it."""
 
     sheet: Sheet
     pictures: Sequence[Picture] = ()
@@ -31,12 +38,12 @@ class Study:
 def read_sources(paths: Sequence[Path]) -> tuple[list[Run], list[Study]]:
     """Run folders as runs; JSON files of tables, and folders of them, as studies.
 
-    >>> runs, studies = read_sources([Path("runs/umls"), Path("studies/sparsity.json")])  # doctest: +SKIP
+    >>> runs, studies = read_sources([Path("runs/umls"), Path("studies/sparsity")])  # doctest: +SKIP
     """
     runs, tables = list[Path](), list[Path]()
     for path in dict.fromkeys(paths):
         inside = sorted(path.glob("*.json")) if path.is_dir() and not (path / "run.json").exists() else []
-        if path.suffix == ".json" and path.is_file():
+        if path.suffix == ".json" and not path.is_dir():
             tables.append(path)
         elif inside:
             tables += inside
@@ -46,13 +53,23 @@ def read_sources(paths: Sequence[Path]) -> tuple[list[Run], list[Study]]:
 
 
 def read_study(path: Path) -> Study:
-    """The table of a JSON file and its figure: STEM.svg, or else STEM.png."""
+    """The table of a JSON file and its figure of the same name, with a sweep's table the figures of the sweep."""
+    if not path.is_file():
+        raise BadInput(f"there is no file {path}; name the folder of a study, or the .json file in it")
     sheet = Sheet.read(path)
-    for kind in ("svg", "png"):
-        drawn = path.with_suffix(f".{kind}")
-        if drawn.is_file():
-            return Study(sheet, [Picture(path.stem, sheet.title, drawn.read_bytes(), kind)])
-    return Study(sheet)
+    captions = {path.stem: sheet.title, **(SWEEP if path.stem == "summary" else {})}
+    drawn = [_drawn(path.with_name(stem), caption) for stem, caption in captions.items()]
+    return Study(sheet, [picture for picture in drawn if picture is not None])
+
+
+def _drawn(path: Path, caption: str) -> Picture | None:
+    """The figure in PATH.svg, or else PATH.png."""
+    kinds: tuple[Literal["svg", "png"], ...] = ("svg", "png")
+    for kind in kinds:
+        file = path.with_name(f"{path.name}.{kind}")
+        if file.is_file():
+            return Picture(path.name, caption, file.read_bytes(), kind)
+    return None
 
 
 def report(runs: Sequence[Run], studies: Sequence[Study] = ()) -> Page:
@@ -66,7 +83,29 @@ def report(runs: Sequence[Run], studies: Sequence[Study] = ()) -> Page:
         title, lead = "Studies", f"{len(studies)} tables."
     else:
         raise BadInput("a report needs at least one run folder or one table of a study")
-    return Page(title, lead, [*blocks, *map(_section, studies)])
+    return Page(title, lead, _distinct([*blocks, *map(_section, studies)], set()))
+
+
+def _distinct(blocks: Sequence[Block], taken: set[str]) -> list[Block]:
+    """The same blocks with a file of its own for each picture: a second sparsity.svg becomes sparsity-2.svg."""
+    found = list[Block]()
+    for block in blocks:
+        if isinstance(block, Gallery):
+            block = Gallery([_renamed(picture, taken) for picture in block.pictures])
+        elif isinstance(block, Section):
+            block = replace(block, blocks=_distinct(block.blocks, taken))
+        found.append(block)
+    return found
+
+
+def _renamed(picture: Picture, taken: set[str]) -> Picture:
+    """The picture under a name that is not `taken`, and is now; some systems hold A.svg and a.svg for one."""
+    stem, number = picture.stem, 1
+    while (name := f"{stem}.{picture.kind}".casefold()) in taken:
+        number += 1
+        stem = f"{picture.stem}-{number}"
+    taken.add(name)
+    return replace(picture, stem=stem)
 
 
 def _shared(runs: Sequence[Run]) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from dura.config import Experiment
 from dura.records import RunFolder, curve
 from dura.registry import Value
+from dura.reports.exported import Export
 
 Figures = Mapping[str, Any]
 """The figures of one set of ranks: mrr, hits (by k as text), mean_rank, amri, ranks."""
@@ -92,6 +93,11 @@ class Run:
         """The first evaluation of a split: where facts have times, by the time-aware filter if there is one."""
         return next((found for found in self.evaluations if found.split == split), None)
 
+    @cached_property
+    def exported(self) -> Export | None:
+        """What was exported and how; None in a run that was trained."""
+        return Export.of(self.records)
+
     @property
     def state(self) -> str:
         """How the run stands, in words."""
@@ -99,6 +105,8 @@ class Run:
             record for record in self.records if record.get("kind") in ("start", "resume", "epoch", "failure", "end")
         ]
         done = f"{len(self.curve):,} of at most {self.experiment.training.epochs:,} epochs"
+        if not last and self.exported is not None and self.exported.packed:
+            return "an exported model, without records of its training"
         if not last:
             return "a saved model, without records of its training"
         words = {"end": "finished", "failure": "failed"}
@@ -126,8 +134,13 @@ def read_run(path: Path, name: str = "") -> Run:
 
 
 def read_runs(paths: Sequence[Path]) -> list[Run]:
-    """Read several run folders and tell them apart by as little of their paths as is needed."""
-    return [read_run(path, name) for path, name in zip(paths, short_names(paths), strict=True)]
+    """Read several run folders and tell them apart by as little of their paths as is needed, and by the form of small tables."""
+    return [_labelled(read_run(path, name)) for path, name in zip(paths, short_names(paths), strict=True)]
+
+
+def _labelled(run: Run) -> Run:
+    label = "" if run.exported is None else run.exported.label
+    return replace(run, name=f"{run.name} ({label})") if label else run
 
 
 def short_names(paths: Sequence[Path]) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 from dura.config import Component
 from dura.reports.blocks import Block, Code, Gallery, Points, Section, Terms, Text, Tiles
 from dura.reports.drawing import mrr_bars, training_pictures
+from dura.reports.exported import export_blocks
 from dura.reports.runs import Evaluation, Run
 from dura.reports.tables import Cell, Sheet
 from dura.types import TIES
@@ -27,6 +28,7 @@ def single(run: Run) -> list[Block]:
         headline(run),
         *warnings(run),
         Section("What it is", [what_it_is(run)]),
+        *([] if run.exported is None else [Section("Export", export_blocks(run.exported))]),
         Section("Training", curves),
         *evaluation_sections(run),
         *history(run),
@@ -36,10 +38,11 @@ def single(run: Run) -> list[Block]:
 
 
 def in_short(run: Run) -> str:
-    """One sentence: model, regularizer, graph and its counts."""
+    """One sentence: model, regularizer, graph and its counts; one more of the tables where they are small."""
     e, graph = run.experiment, run.about.get("graph", {})
     size = f" of rank {e.model.options['rank']}" if "rank" in e.model.options else ""
-    return f"{e.model.name}{size}, regularizer {e.regularizer.name}, on {graph.get('name')}: {counts(graph)}."
+    small = f" Exported: {run.exported.form}." if run.exported is not None and run.exported.packed else ""
+    return f"{e.model.name}{size}, regularizer {e.regularizer.name}, on {graph.get('name')}: {counts(graph)}.{small}"
 
 
 def counts(graph: Mapping[str, Any]) -> str:
@@ -56,6 +59,8 @@ def headline(run: Run) -> Tiles:
         figures, ties = found.headline, f"{found.protocol['ties']} ties"
         items.append(("test MRR", f"{figures['mrr']:.4f}", ties))
         items += [(f"test Hits@{k}", f"{figures['hits'][k]:.4f}", ties) for k in ("1", "3", "10")]
+    if run.exported is not None:
+        items += run.exported.tiles()
     if run.best is not None:
         items.append(("best valid MRR", f"{run.best['valid']['mrr'] or 0.0:.4f}", f"epoch {run.best['epoch']}"))
     if run.curve:
@@ -84,9 +89,10 @@ def warnings(run: Run) -> list[Block]:
     found = run.evaluation()
     command = f"`dura evaluate {quote(str(run.path))} --by category`"
     if found is None:
-        return [
-            Text(f"The test facts have not been ranked. {command} does it and leaves the figures in the run.", True)
-        ]
+        told = f"The test facts have not been ranked. {command} does it and leaves the figures in the run."
+        if run.exported is not None and "test" in run.exported.figures:
+            told = f"The test facts were ranked at the export alone. {command} adds tie policies and breakdowns."
+        return [Text(told, True)]
     if None not in (found.epoch, run.best) and run.best is not None and found.epoch != run.best["epoch"]:
         text = f"The test figures are those of epoch {found.epoch}, but the best epoch is now {run.best['epoch']}."
         return [Text(f"{text} {command} ranks anew.", True)]
@@ -150,20 +156,24 @@ def evaluation_sections(run: Run) -> list[Section]:
 
 
 def protocol(found: Evaluation) -> Terms:
-    """How the figures were obtained."""
+    """How the figures were obtained, and with which tables."""
+    epoch = "unknown" if found.epoch is None else str(found.epoch)
+    return Terms([*protocol_terms(found).items(), ("tables of epoch", epoch)])
+
+
+def protocol_terms(found: Evaluation) -> dict[str, str]:
+    """How the figures were obtained: two results may be compared where these agree."""
     p = found.protocol
     unseen = p.get("unseen_entities", {})
-    return Terms(
-        [
-            ("known answers left out", found.filter),
-            *([("times", str(p["times"]))] if "times" in p else []),
-            ("sides", str(p.get("sides"))),
-            ("ranked", str(p.get("candidates"))),
-            ("headline", f"{p.get('ties')} ties"),
-            ("not seen in train", "{} entities, in {} ranked facts".format(*unseen.values()) if unseen else "unknown"),
-            ("tables of epoch", "unknown" if found.epoch is None else str(found.epoch)),
-        ]
-    )
+    return {
+        "split": found.split,
+        "known answers left out": found.filter,
+        **({"times": str(p["times"])} if "times" in p else {}),
+        "sides": str(p.get("sides")),
+        "ranked": str(p.get("candidates")),
+        "headline": f"{p.get('ties')} ties",
+        "not seen in train": "{} entities, in {} ranked facts".format(*unseen.values()) if unseen else "unknown",
+    }
 
 
 def breakdowns(found: Evaluation) -> list[Block]:

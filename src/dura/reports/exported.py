@@ -1,0 +1,110 @@
+"""Exported: what `dura export` left in the records of a run, in words and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dura.records import stored_as
+from dura.reports.blocks import Block, Terms, Text
+from dura.reports.tables import Cell, Sheet
+
+
+@dataclass(frozen=True)
+class Export:
+    """The form of the exported tables, and where it was measured what that saves and costs."""
+
+    packed: bool
+    """False where the tables are as trained."""
+    dtype: str = "float32"
+    zeros: float | None = None
+    """The share of the entities' entries that are zero, where the records say it."""
+    threshold: float | None = None
+    source: str | None = None
+    """The run folder that was exported, where the records name it."""
+    bytes: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
+    figures: Mapping[str, Mapping[str, Mapping[str, float | None]]] = field(default_factory=dict)
+    """By split, before and after."""
+
+    @classmethod
+    def of(cls, records: Sequence[Mapping[str, Any]]) -> Export | None:
+        """What the records of the kinds "export" and "measured" say together; None in a run that was trained."""
+        made, measured = (
+            next((record for record in reversed(records) if record.get("kind") == kind), None)
+            for kind in ("export", "measured")
+        )
+        if made is None:
+            return None
+        known = {**made, **{key: value for key, value in (measured or {}).items() if value is not None}}
+        return cls(
+            "format" in made,
+            known.get("dtype", "float32"),
+            known.get("zeros", known.get("sparse")),
+            known.get("threshold"),
+            known.get("run"),
+            known.get("bytes", {}),
+            known.get("figures", {}),
+        )
+
+    @property
+    def label(self) -> str:
+        """The form in as few words as tell runs apart; empty where the tables are as trained.
+
+        >>> Export(True, "int8", zeros=0.7).label, Export(True, "float16").label, Export(False).label
+        ('70 % zeros, int8', 'float16', '')
+        """
+        return stored_as(self.dtype, self.zeros) if self.packed else ""
+
+    @property
+    def form(self) -> str:
+        """How the tables are stored, in words."""
+        if not self.packed:
+            return "as trained"
+        if self.zeros is None:
+            return f"sparse, {self.dtype}" if self.dtype == "float32" else self.dtype
+        below = "" if self.threshold is None else f" (|x| < {self.threshold:.4g})"
+        return f"sparse, {self.zeros:.1%} of the entities' entries zero{below}, {self.dtype}"
+
+    def tiles(self) -> list[tuple[str, str, str]]:
+        """The measured MRR of each split beside what it was before."""
+        return [
+            (f"{split} MRR, exported", f"{after:.4f}", f"{before:.4f} before, {after - before:+.4f}")
+            for split, both in self.figures.items()
+            if (before := both["before"]["mrr"]) is not None and (after := both["after"]["mrr"]) is not None
+        ]
+
+    def mrr(self, split: str) -> float | None:
+        """The MRR of a split that was measured with the exported tables."""
+        return self.figures[split]["after"]["mrr"] if split in self.figures else None
+
+
+def export_blocks(export: Export) -> list[Block]:
+    """What was exported, in which form, and the bytes and figures before and after."""
+    source = [] if export.source is None else [("exported from", export.source)]
+    rows = [*map(_sizes, export.bytes.items()), *_figures(export)]
+    measured: list[Block] = [Sheet("", rows)] if rows else [Text("What the export costs was not measured.")]
+    return [
+        Terms([*source, ("tables", export.form)]),
+        *measured,
+        Text("The settings are those of the training from which the tables come."),
+    ]
+
+
+def _sizes(item: tuple[str, Mapping[str, int | None]]) -> dict[str, Cell]:
+    what, size = item
+    before, after = (None if size[key] is None else f"{(size[key] or 0) / 1e6:,.2f} MB" for key in ("before", "after"))
+    change = f"{size['after'] / size['before'] - 1:+.1%}" if size["after"] and size["before"] else None
+    return {"": f"bytes of the {what}", "before": before, "after": after, "change": change}
+
+
+def _figures(export: Export) -> list[dict[str, Cell]]:
+    rows: list[dict[str, Cell]] = []
+    for split, both in export.figures.items():
+        for key in both["after"]:
+            before, after = both["before"].get(key), both["after"][key]
+            change = None if before is None or after is None else f"{after - before:+.4f}"
+            texts = [None if value is None else f"{value:.4f}" for value in (before, after)]
+            name = "MRR" if key == "mrr" else key.capitalize()
+            rows.append({"": f"{split} {name}", "before": texts[0], "after": texts[1], "change": change})
+    return rows
