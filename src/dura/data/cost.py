@@ -12,6 +12,11 @@ import numpy as np
 
 SCORE_BYTES, FEWEST = 96 << 20, 128
 """Questions are scored at once as long as they take no more than so many bytes, but always so many."""
+_GROUPS = (
+    ("sys/fs/cgroup/memory.max", "memory.current", "inactive_file"),
+    ("sys/fs/cgroup/memory/memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+"""Where a container finds its limit, what it uses, and how much of that are files that the system gives up (cgroup 2 and 1)."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +67,26 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.0f} h"
 
 
-def free_memory() -> int | None:
-    """Bytes that new processes can have without pushing others out; None where the system does not tell."""
+def free_memory(root: Path = Path("/")) -> int | None:
+    """Bytes that new processes can have without pushing others out or passing the container's limit; None where nothing tells."""
+    kilobytes = _numbers(root / "proc/meminfo").get("MemAvailable:")
+    left = [None if kilobytes is None else 1024 * kilobytes]
+    for limit, used, cached in _GROUPS:
+        folder = (root / limit).parent
+        most, now = (_numbers(folder / name).get("") for name in (Path(limit).name, used))
+        if most is not None and now is not None:  # a limit of "max" is none
+            left.append(max(0, most - now + _numbers(folder / "memory.stat").get(cached, 0)))
+    return min((bytes_ for bytes_ in left if bytes_ is not None), default=None)
+
+
+def _numbers(path: Path) -> dict[str, int]:
+    """The numbers of a file of the system by the word before each; what cannot be read is not there."""
     try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    return None
+        lines = [line.split() for line in path.read_text().splitlines()]
+    except OSError:
+        return {}
+    pairs = [("", line[0]) if len(line) == 1 else (line[0], line[1]) for line in lines if line]
+    return {word: int(number) for word, number in pairs if number.isdecimal()}
 
 
 def cores() -> int:
