@@ -210,7 +210,9 @@ def test_sensitivity_of_a_sweep_reads_its_records(home: Path) -> None:
     assert {path.suffix for path in (home / "curves").iterdir()} == {".md", ".csv", ".json", ".png"}
 
 
-def test_sensitivity_of_a_preset_trains_one_setting_at_a_time_and_ranks_test(home: Path) -> None:
+def test_sensitivity_of_a_preset_trains_one_setting_at_a_time_and_ranks_test(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     short = ["--set", "training.epochs=2", "--set", "training.batch=250", "--set", "model.rank=4"]
     study = ["study", "sensitivity", "nations/complex-dura", "--over", "regularizer.weight=0.001,0.01",
              "--over", "model.rank=2,4", *short, "--split", "test", "--out", "cross", "--json", "--quiet"]  # fmt: skip
@@ -223,6 +225,9 @@ def test_sensitivity_of_a_preset_trains_one_setting_at_a_time_and_ranks_test(hom
     assert json.loads(here(*study)) == document  # nothing is trained again
     with pytest.raises(BadInput, match="holds another study"):
         here(*(text.replace("=2,4", "=2,5") for text in study))
+    monkeypatch.setattr("dura.experiments.trained.open_run", None)  # no ranking before this
+    with pytest.raises(BadInput, match=r"'training\.batch' does not vary in these runs"):
+        here("study", "sensitivity", "cross", "--over", "training.batch", "--split", "test", "--out", "again")
 
 
 def test_test_cannot_be_ranked_after_a_study_on_valid_and_that_is_said_before_the_ranking(

@@ -173,6 +173,8 @@ def _show(
 
     from dura.reports.sensitivity import chosen_paths, draw, read_points, sheet
 
+    if split == Judged.test:
+        chosen_paths(read_points(runs, lambda _: 0.0)[0], wanted)  # a wrong KEY is told before the ranking
     with counting_bar("ranking", quiet) as count:
         points, left = read_points(runs, _judge(split, runs, count))
     if left:

@@ -116,13 +116,13 @@ def legend_below(drawn: Figure, *panes: Axes) -> None:
     if legends:
         for legend in legends:
             legend.remove()
-        names, columns = _fitted(names, drawn.get_figwidth())
+        names, columns = fitted(names, drawn.get_figwidth())
         lines = sum(name.count("\n") + 1 for name in names)
         drawn.set_figheight(drawn.get_figheight() + LEGEND_LINE * math.ceil(lines / columns))
         drawn.legend(handles, names, loc="outside lower left", ncols=columns)
 
 
-def _fitted(names: Sequence[str], inches: float) -> tuple[list[str], int]:
+def fitted(names: Sequence[str], inches: float) -> tuple[list[str], int]:
     """Names for a legend of this width, broken where they are longer, and how many of them go side by side."""
     room = int(LETTERS * inches)
     broken = [fill(name, room - KEY_LETTERS) for name in names]

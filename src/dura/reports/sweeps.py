@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dura.reports.plots import COLOURS, figure, save
+from dura.reports.plots import COLOURS, figure, fitted, save
 from dura.reports.tables import Cell, Sheet
 
 if TYPE_CHECKING:
@@ -137,7 +137,8 @@ def legend_above(drawn: Figure, places: Sequence[Axes]) -> None:
     labelled = [panel.get_legend_handles_labels() for panel in places]
     handles = {label: handle for pair in labelled for handle, label in zip(*pair, strict=True)}
     if handles:
-        drawn.legend(list(handles.values()), list(handles), loc="outside upper center", ncols=min(3, len(handles)))
+        names, columns = fitted(list(handles), drawn.get_figwidth())
+        drawn.legend(list(handles.values()), names, loc="outside upper center", ncols=columns)
 
 
 def scale(panel: Axes, values: Sequence[object]) -> list[float]:
