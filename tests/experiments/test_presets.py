@@ -161,7 +161,7 @@ def test_a_preset_is_what_its_name_says(name: str) -> None:
     assert set(e.expected) <= {"tables", "system", "mrr", "hits@1", "hits@10", "band", "source"}
     band = e.expected.get("band")
     assert band is None or (len(band) == 2 and 0 < band[0] < e.expected["mrr"] < band[1] < 1)
-    assert band is not None or name in FULL
+    assert (band is not None) == (name not in FULL and e.expected["source"] != "not run yet")
     assert (regularizer == "none") == ("weight" not in e.regularizer.options)
 
 
@@ -189,13 +189,15 @@ def test_rows_of_a_model_on_a_graph_differ_in_the_regularizer_alone() -> None:
         laptop = name.endswith(LAPTOP)
         tables["training"] = {**e.to_dict()["training"], **({"epochs": 0, "anneal": 0} if laptop else {})}
         groups.setdefault((e.graph.source, e.model.name, laptop), []).append(tables)
-    assert len(groups) == 9 + 6 + 6 + 6
+    assert len(groups) == 9 + 6 + 9 + 6
     for tables_of_group in groups.values():
         assert all(tables == tables_of_group[0] for tables in tables_of_group)
 
 
-def test_every_graph_at_hand_has_its_rows_for_a_laptop() -> None:
-    assert set(AT_LAPTOP) == {name + LAPTOP for name in FULL if not name.startswith("yago3-10/")}
+def test_every_row_has_a_form_for_a_laptop() -> None:
+    assert set(AT_LAPTOP) == {name + LAPTOP for name in FULL}
+    unknown = {name for name, e in AT_LAPTOP.items() if e.expected["source"] == "not run yet"}
+    assert unknown == {name for name in AT_LAPTOP if name.startswith("yago3-10/")}  # the one graph that we have not got
     for name, e in AT_LAPTOP.items():
         full = FULL[name.removesuffix(LAPTOP)]
         assert (e.expected["tables"], e.expected["system"]) == (full.expected["tables"], full.expected["system"])
@@ -210,7 +212,7 @@ def test_bands_for_a_laptop_follow_from_the_runs() -> None:
     runs: dict[str, list[float]] = {}
     for row in csv.DictReader((ROOT / "docs/results/seeds.csv").read_text().splitlines()):
         runs.setdefault(row["preset"], []).append(float(row["mrr"]))
-    assert set(runs) == set(AT_LAPTOP)
+    assert set(runs) == {name for name, e in AT_LAPTOP.items() if "mrr" in e.expected}
     variances: dict[tuple[str, str], list[float]] = {}
     for name, mrrs in runs.items():
         if len(mrrs) > 1:
