@@ -126,7 +126,7 @@ def test_cells_are_listed_with_their_cost(tmp_path: Path) -> None:
     assert lines[-1].startswith("time: all epochs of one seed at ")
     listed = json.loads(inside("main", "--list", "--only", "yago3-10", "--json", DURA_CACHE=str(tmp_path)).stdout)
     seconds = [cell["seconds"] for cell in listed["cells"]]
-    assert len(seconds) == 6 and seconds == sorted(seconds)
+    assert len(seconds) == 12 and seconds == sorted(seconds)
     assert {cell["here"] for cell in listed["cells"]} == {False}
     assert listed["cells"][-1]["bytes"] > 3 * 4 * 2000 * 123182
 
