@@ -108,7 +108,7 @@ experiments = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(experiments)
 def test_toml_and_dict_round_trip(experiment: Experiment) -> None:
     assert Experiment.from_toml(experiment.to_toml()) == experiment

@@ -16,7 +16,7 @@ from dura.types import BadInput
 from oracles import literal_cross_entropy, literal_weights
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     questions=st.integers(1, 9),
     entities=st.integers(2, 13),
@@ -97,7 +97,7 @@ def test_wrong_settings_are_refused(options: dict[str, float], message: str) -> 
         CrossEntropy(**options)  # type: ignore[arg-type]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     questions=st.integers(1, 7),
     entities=st.integers(2, 13),

@@ -177,7 +177,7 @@ plain = st.recursive(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.dictionaries(st.text(), plain, max_size=3), max_size=4), st.data())
 def test_records_survive_a_torn_last_line(records: list[dict[str, Any]], data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -16,7 +16,7 @@ ROWS, WIDTH = 12, 3
 ADDED = st.sampled_from(["rows", "product", "read"])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(steps=st.lists(st.lists(st.tuples(ADDED, st.integers(0, 999)), max_size=4), min_size=1, max_size=4))
 def test_the_gradient_is_the_sum_of_what_was_added_in_this_step(steps: list[list[tuple[str, int]]]) -> None:
     table = Table(torch.ones(ROWS, WIDTH, dtype=torch.float64))

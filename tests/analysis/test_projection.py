@@ -128,7 +128,7 @@ def literal_silhouette(distance: Array, question: Array) -> float:
     return float(np.mean(values))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     seed=st.integers(0, 2**32 - 1), sizes=st.lists(st.integers(2, 5), min_size=2, max_size=4), width=st.integers(1, 4)
 )

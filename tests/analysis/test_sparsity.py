@@ -44,7 +44,7 @@ def test_the_threshold_makes_the_share_zero_in_every_model(name: str) -> None:
         assert all(torch.equal(table, before[key]) for key, table in model.named_parameters())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.sampled_from([-2.0, -0.5, 0.0, 0.25, 0.5, 1.0]), min_size=11, max_size=11), st.floats(0, 0.99))
 def test_with_ties_no_more_than_the_share_become_zero(column: list[float], share: float) -> None:
     model = DistMult(SIZES, rank=1)

@@ -105,7 +105,7 @@ def test_scores_are_the_tensor() -> None:
 
 
 @every_bounded
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(
     seed=st.integers(0, 2**32 - 1),
     sizes=st.tuples(st.integers(1, 5), st.integers(1, 4), st.integers(1, 4), st.integers(1, 4)),

@@ -19,7 +19,7 @@ def literal(facts: IntArray, relation: int) -> str:
     return f"{'N' if heads_a_tail >= 1.5 else '1'}-{'N' if tails_a_head >= 1.5 else '1'}"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4), st.integers(0, 5)), min_size=1, max_size=40))
 def test_categories_equal_the_definition(rows: list[tuple[int, int, int]]) -> None:
     facts = np.array(rows, dtype=np.int32)

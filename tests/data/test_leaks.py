@@ -44,7 +44,7 @@ def test_leaks_equal_the_definition(joined: int, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(leaks, "LEAST", 2)
     monkeypatch.setattr(leaks, "JOINED", joined)
 
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=25)
     @given(FACTS, FACTS)
     def law(train: IntArray, test: IntArray) -> None:
         result = find_leaks(train, test)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dura.data.questions import Questions, reciprocal, segments
 from dura.types import IntArray
 
-QUICK = settings(max_examples=40, deadline=None)
+QUICK = settings(max_examples=40)
 RELATIONS = 3
 FACTS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, RELATIONS - 1), st.integers(0, 6)), max_size=30).map(
     lambda facts: np.array(facts, dtype=np.int32).reshape(-1, 3)

@@ -16,7 +16,7 @@ from dura.data.readers import READERS, read_columns, split_files
 from dura.data.table import ReadOptions, Table
 from dura.types import BadInput
 
-QUICK = settings(max_examples=40, deadline=None)
+QUICK = settings(max_examples=40)
 NBSP = "\u00a0"
 
 

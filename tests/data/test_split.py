@@ -27,7 +27,7 @@ def could_spare(train: IntArray) -> bool:
     return any(names(np.delete(train, i, axis=0)) == names(train) for i in range(len(train)))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(FACTS, SHARES, SHARES, st.integers(0, 5))
 def test_nothing_is_lost_leaked_or_short(facts: IntArray, valid: float, test: float, seed: int) -> None:
     parts = split(facts, valid_share=valid, test_share=test, seed=seed)
@@ -46,7 +46,7 @@ def test_nothing_is_lost_leaked_or_short(facts: IntArray, valid: float, test: fl
         assert abs(len(parts.valid) - fair) <= 0.5
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(FACTS, st.integers(0, 99))
 def test_the_order_of_the_facts_does_not_matter(facts: IntArray, seed: int) -> None:
     shuffled = np.random.default_rng(seed).permutation(facts)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dura.data.times import Times, day_of, spelling, turned
 from dura.types import BadInput
 
-QUICK = settings(max_examples=60, deadline=None)
+QUICK = settings(max_examples=60)
 DATES = st.lists(st.dates(), min_size=1, max_size=20)
 NUMBERS = st.lists(st.integers(-(10**6), 10**6).map(lambda n: n / 8), min_size=1, max_size=20)
 LABELS = st.lists(

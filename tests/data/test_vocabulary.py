@@ -32,7 +32,7 @@ ODD = [
     "\u2028x",
     "\ufeffm",
 ]
-QUICK = settings(max_examples=40, deadline=None)
+QUICK = settings(max_examples=40)
 NAMES = st.lists(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), min_size=1))
 
 

@@ -86,7 +86,7 @@ def worlds(draw: st.DrawFn) -> tuple[Tables, list[Fact], list[Fact], int]:
 
 
 @pytest.mark.parametrize("count", [ranking._count, ranking._count_on_device])
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(world=worlds(), block=st.integers(1, 30) | st.none(), strip=st.sampled_from([1, 60, 10_000]))
 def test_ranks_are_those_of_the_literal_definition(
     count: Callable[..., ranking.Counts],

@@ -64,7 +64,7 @@ def test_float32_keeps_every_entry_and_sparse_rows_those_above_the_threshold() -
     assert sparse.bytes == 5 * len(sparse.data) + 2 * 301
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     rows=st.lists(st.lists(st.floats(-1e4, 1e4, width=32), min_size=3, max_size=3), min_size=1, max_size=8),
     threshold=st.sampled_from([0.0, 0.5, 100.0]),

@@ -65,7 +65,7 @@ def test_a_sheet_without_rows_says_so() -> None:
     assert Sheet("Nothing", []).columns == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(tables)
 def test_no_cell_breaks_a_markdown_table(rows: list[dict[str, str]]) -> None:
     lines = Sheet("t", rows).markdown().splitlines()[2:]
@@ -93,7 +93,7 @@ def test_written_files_are_read_back(tmp_path: Path) -> None:
     assert paths[0].read_text() == SHEET.markdown()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(rows=tables)
 def test_any_table_comes_back(tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, str]]) -> None:
     sheet = Sheet("any", rows)

@@ -58,7 +58,7 @@ states = st.recursive(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.dictionaries(keys, states, max_size=4))
 def test_the_state_comes_back_exactly(state: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
