@@ -230,6 +230,26 @@ def test_sensitivity_of_a_preset_trains_one_setting_at_a_time_and_ranks_test(
         here("study", "sensitivity", "cross", "--over", "training.batch", "--split", "test", "--out", "again")
 
 
+def test_a_stopped_study_of_test_goes_on_with_all_its_tables(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = ["study", "sensitivity", "nations/complex-dura", "--over", "model.rank=2,3", "--set", "model.rank=2",
+             "--set", "training.epochs=1", "--split", "test", "--out", "halted", "--json", "--quiet"]  # fmt: skip
+    for stopped in (0, 3):  # before the first run folder is there, and after the first epoch
+        asked = iter([False] * stopped)
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                "dura.cli.train.stop_on_interrupt", lambda a=asked: contextlib.nullcontext(lambda: next(a, True))
+            )
+            with pytest.raises(Interrupted, match="the study was stopped; the same command goes on from here"):
+                here(*study)
+    assert (home / "halted/runs/trial-0/records.jsonl").exists()
+    (home / "halted/runs/trial-0/records.jsonl").unlink()  # as after kill -9 between run.json and the first record
+    for file in (home / "halted/runs/trial-0/checkpoints").glob("*"):
+        file.unlink()
+    here("sweep", "--resume", "halted", "--quiet")  # keeps what the study needs
+    rows = json.loads(here(*study))["rows"]
+    assert [row["value"] for row in rows] == [2, 3]
+
+
 def test_test_cannot_be_ranked_after_a_study_on_valid_and_that_is_said_before_the_ranking(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

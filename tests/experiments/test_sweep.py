@@ -95,10 +95,13 @@ def test_only_the_best_tables_are_kept_but_all_settings_and_records(found: Outco
 
     assert kept(found) == [found.best["trial"]]
     assert all((Path(row["run"]) / "settings.toml").exists() and row["epochs"] == 3 for row in found.rows)
-    two = sweep(plan(prune=False), tmp_path / "two", keep=2)
+    two = sweep(plan(prune=False, keep=2), tmp_path / "two")
     assert kept(two) == [row["trial"] for row in two.rows[:2]]
-    everything = sweep(plan({"model.rank": [2, 3, 4]}, prune=False), tmp_path / "all", keep=0)
+    everything = sweep(plan({"model.rank": [2, 3, 4]}, prune=False, keep=0, trials=2), tmp_path / "all")
     assert kept(everything) == [row["trial"] for row in everything.rows]
+    longer = resume(tmp_path / "all", trials=3)  # what is kept is the sweep's own, not the command's
+    assert kept(longer) == [row["trial"] for row in longer.rows]
+    assert len(longer.rows) == 3
 
 
 def test_the_test_split_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,19 +96,24 @@ def _vary(
     from dura.experiments.space import Sweep
     from dura.experiments.sweep import resume, sweep
     from dura.experiments.trials import SweepFolder
+    from dura.training.trainer import Interrupted
 
     experiment = choose(name, settings=dict(assignment(text) for text in settings))
-    plan = Sweep(experiment, dict(_values(experiment, text) for text in over), "each", prune=False)
     keep = 0 if split == Judged.test else 1
-    with watched(quiet) as (notify, stopped):
-        if (out / "sweep.toml").exists():
-            if SweepFolder.open(out).plan != plan:
-                raise BadInput(f"{out} holds another study; name a new folder with --out")
-            if split == Judged.test:
-                _check_tables(_runs([str(out)]))
-            found = resume(out, jobs=jobs, keep=keep, notify=notify, stopped=stopped)
-        else:
-            found = sweep(plan, out, jobs=jobs, keep=keep, notify=notify, stopped=stopped)
+    plan = Sweep(experiment, dict(_values(experiment, text) for text in over), "each", prune=False, keep=keep)
+    try:
+        with watched(quiet) as (notify, stopped):
+            if (out / "sweep.toml").exists():
+                begun = SweepFolder.open(out).plan
+                if begun.changed(keep=keep) != plan:
+                    raise BadInput(f"{out} holds another study; name a new folder with --out")
+                if split == Judged.test:
+                    _check_tables(_inside(out))
+                found = resume(out, keep=min(keep, begun.keep), jobs=jobs, notify=notify, stopped=stopped)
+            else:
+                found = sweep(plan, out, jobs=jobs, notify=notify, stopped=stopped)
+    except Interrupted:
+        raise Interrupted("the study was stopped; the same command goes on from here") from None
     failed = [f"Trial {row['trial']} failed: {row['failure']}." for row in found.rows if row["state"] == "failed"]
     return [Path(row["run"]) for row in found.rows if row["state"] == "complete"], failed
 
@@ -127,20 +132,28 @@ def _runs(what: Sequence[str]) -> list[Path]:
     """The run folders among or within what was named."""
     runs: list[Path] = []
     for path in map(Path, what):
-        inside = sorted((path / "runs").glob("*/run.json")) if (path / "sweep.toml").exists() else []
+        inside = _inside(path)
         if not inside and not (path / "run.json").exists():
             raise BadInput(
                 f"{path} is neither a run folder nor a sweep with runs; a preset needs --over KEY=A,B,C to be varied"
             )
-        runs += [file.parent for file in inside] or [path]
+        runs += inside or [path]
     return runs
+
+
+def _inside(sweep: Path) -> list[Path]:
+    """The run folders of a sweep; none if it is no sweep."""
+    files = sorted((sweep / "runs").glob("*/run.json")) if (sweep / "sweep.toml").exists() else []
+    return [file.parent for file in files]
 
 
 def _check_tables(runs: Sequence[Path]) -> None:
     """Refuse to rank test with runs whose tables are gone, before the first is trained or ranked."""
+    from dura.records import RunFolder
     from dura.reports.sensitivity import ended
 
-    bare = [run for run in runs if ended(run) and not any((run / "checkpoints").glob("*"))]
+    begun = [run for run in runs if RunFolder(run).records()]  # the others were killed before their first record
+    bare = [run for run in begun if ended(run) and not any((run / "checkpoints").glob("*"))]
     if bare:
         raise BadInput(
             f"{len(bare)} of {len(runs)} runs have no tables to rank test with, such as {bare[0]}: sweeps, and studies "
@@ -185,7 +198,7 @@ def _show(
     paths = chosen_paths(points, wanted)
     table = sheet(points, paths, split.value)
     table = replace(table, notes=[*table.notes, *notes])
-    table.write(out, "sensitivity", format=1, split=split.value, runs=[str(run) for run in runs])
+    table.write(out, "sensitivity", split=split.value, runs=[str(run) for run in runs])
     drawn = draw(points, paths, split.value, out / "sensitivity.png")
     if as_json:
         print_json({**table.document(), "split": split.value, "figure": str(drawn)})

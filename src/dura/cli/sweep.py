@@ -21,8 +21,11 @@ SHOWN = 20
 
 JobsOption = Annotated[int, typer.Option(min=1, help="Train so many trials at once, each in a process of its own.")]
 KeepOption = Annotated[
-    int,
-    typer.Option(min=0, help="Keep the trained tables of the best N trials (0: of all); settings and records always."),
+    int | None,
+    typer.Option(
+        min=0,
+        help="Keep the trained tables of the best N trials (0: of all; default: the file's, else 1); settings and records always.",
+    ),
 ]
 
 
@@ -47,7 +50,7 @@ def sweep(
             "--set", metavar="KEY=VALUE", help="Fix a setting, e.g. model.rank=200, also one that the file varies."
         ),
     ] = None,
-    keep: KeepOption = 1,
+    keep: KeepOption = None,
     resume: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Continue this sweep where it stopped; with --trials, make it longer."),
@@ -96,29 +99,31 @@ def sweep(
         from dura.experiments.sweep import resume as go_on
 
         with _written_if_stopped(resume), watched(quiet) as (notify, stopped):
-            found = go_on(resume, trials=trials, jobs=jobs, keep=keep, notify=notify, stopped=stopped)
+            found = go_on(resume, trials=trials, keep=keep, jobs=jobs, notify=notify, stopped=stopped)
     else:
-        found = _begin(experiment, trials, jobs, out, settings or [], keep, quiet)
+        found = _begin(experiment, trials, keep, jobs, out, settings or [], quiet)
     _report(found, as_json, quiet)
 
 
 def _begin(
-    experiment: str | None, trials: int | None, jobs: int, out: Path | None, settings: list[str], keep: int, quiet: bool
+    experiment: str | None,
+    trials: int | None,
+    keep: int | None,
+    jobs: int,
+    out: Path | None,
+    settings: list[str],
+    quiet: bool,
 ) -> Outcome:
     if experiment is None:
         raise BadInput("which sweep? give a .toml file with a table [sweep], or one that 'dura sweep --list' shows")
-    from dataclasses import replace
-
     from dura.experiments.space import read_sweep
 
-    plan = read_sweep(experiment).fixed(dict(assignment(text) for text in settings))
-    if trials is not None:
-        plan = replace(plan, trials=trials)
+    plan = read_sweep(experiment).fixed(dict(assignment(text) for text in settings)).changed(trials=trials, keep=keep)
     from dura.experiments.sweep import sweep as run
 
     folder = out or free_folder("sweeps", experiment.removesuffix(".toml").replace("/", "-").lstrip(".-") or "sweep")
     with _written_if_stopped(folder), watched(quiet) as (notify, stopped):
-        return run(plan, folder, jobs=jobs, keep=keep, notify=notify, stopped=stopped)
+        return run(plan, folder, jobs=jobs, notify=notify, stopped=stopped)
 
 
 @contextmanager
@@ -166,7 +171,7 @@ def _write(found: Outcome) -> Sheet:
     ]
     title = f"Sweep {folder.name} by {found.plan.method}, {len(found.rows)} trials"
     sheet = summary(found.rows, title, notes)
-    sheet.write(folder, "summary", format=1, best=best["trial"], importance=found.importance)
+    sheet.write(folder, "summary", best=best["trial"], importance=found.importance)
     draw_history(found.rows, folder / "history.png")
     draw_slices(found.rows, folder / "slices.png")
     if found.importance:

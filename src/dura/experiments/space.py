@@ -124,12 +124,14 @@ class Sweep:
     seed: int = 0
     prune: bool = True
     """End a trial whose valid MRR is below the median of the others at the same epoch."""
+    keep: int = 1
+    """The trained tables of so many trials stay, the best ones'; 0 = of all."""
 
     def __post_init__(self) -> None:
         hints = typing.get_type_hints(type(self))
-        for key in ("method", "trials", "seed", "prune"):
+        for key in ("method", "trials", "seed", "prune", "keep"):
             check_value(getattr(self, key), hints[key], f"sweep.{key}")
-        for key in ("trials", "seed"):
+        for key in ("trials", "seed", "keep"):
             if getattr(self, key) < 0:
                 raise BadInput(f"sweep.{key} must be at least 0, not {getattr(self, key)}")
         if not isinstance(self.space, Mapping) or not self.space:
@@ -227,6 +229,10 @@ class Sweep:
         for path in sorted(settings, key=lambda path: not path.endswith(".name")):
             experiment = experiment.with_value(path, settings[path])
         return replace(self, experiment=experiment, space=space)
+
+    def changed(self, *, trials: int | None = None, keep: int | None = None) -> Sweep:
+        """The sweep with another number of trials, or of tables to keep, where one is given."""
+        return replace(self, trials=self.trials if trials is None else trials, keep=self.keep if keep is None else keep)
 
     def check(self, sizes: Sizes) -> None:
         """Build every value once at a tiny size: a wrong name or number is told before hours of work, with its path."""

@@ -53,11 +53,10 @@ def sweep(
     out: Path,
     *,
     jobs: int = 1,
-    keep: int = 1,
     notify: Notify = lambda *_: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Outcome:
-    """Make the trials of a sweep in a new folder, `jobs` at a time; the tables of the best `keep` are kept (0: all).
+    """Make the trials of a sweep in a new folder, `jobs` at a time.
 
     >>> from dura.experiments.presets import preset
     >>> plan = Sweep(preset("umls/complex-dura"), {"regularizer.weight": [0.003, 0.01, 0.03]}, method="grid")
@@ -68,28 +67,28 @@ def sweep(
     check_free(out)
     graph = _graph(plan)
     plan.check(graph.sizes)
-    return _make(SweepFolder.create(out, plan), graph, jobs, keep, notify, stopped)
+    return _make(SweepFolder.create(out, plan), graph, jobs, notify, stopped)
 
 
 def resume(
     path: Path,
     *,
     trials: int | None = None,
+    keep: int | None = None,
     jobs: int = 1,
-    keep: int = 1,
     notify: Notify = lambda *_: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Outcome:
-    """Go on with a sweep that was stopped or whose process died, or make it one of more `trials`."""
+    """Go on with a sweep that was stopped or whose process died, or make it one of more `trials`, or of another `keep`."""
     _check_extra()
     folder = SweepFolder.open(path)
-    if trials is not None:
-        folder.extend(trials)
+    if (plan := folder.plan.changed(trials=trials, keep=keep)) != folder.plan:
+        folder.change(plan)
     if folder.done() >= folder.plan.budget:
         return outcome(path)
     graph = _graph(folder.plan)
     folder.plan.check(graph.sizes)
-    return _make(folder, graph, jobs, keep, notify, stopped)
+    return _make(folder, graph, jobs, notify, stopped)
 
 
 def outcome(path: Path) -> Outcome:
@@ -136,9 +135,7 @@ def _write_best(found: Outcome) -> None:
 # -- one process or several -------------------------------------------------------------------------------------------
 
 
-def _make(
-    folder: SweepFolder, graph: Graph, jobs: int, keep: int, notify: Notify, stopped: Callable[[], bool]
-) -> Outcome:
+def _make(folder: SweepFolder, graph: Graph, jobs: int, notify: Notify, stopped: Callable[[], bool]) -> Outcome:
     folder.check_graph(graph.digest)
     jobs = min(jobs, folder.plan.budget - folder.done())
 
@@ -147,9 +144,9 @@ def _make(
 
     try:
         if jobs > 1:
-            _together(folder, jobs, keep, tell, stopped)
+            _together(folder, jobs, tell, stopped)
         else:
-            _work(folder, graph, keep, tell, stopped)
+            _work(folder, graph, tell, stopped)
     except Interrupted:
         pass
     if stopped() and folder.done() < folder.plan.budget:
@@ -158,21 +155,17 @@ def _make(
     return outcome(folder.path)
 
 
-def _work(
-    folder: SweepFolder, graph: Graph, keep: int, tell: Callable[[Row], None], stopped: Callable[[], bool]
-) -> None:
+def _work(folder: SweepFolder, graph: Graph, tell: Callable[[Row], None], stopped: Callable[[], bool]) -> None:
     """Take trials and train them until there are none left."""
     while not stopped():
         with folder.take() as trial:
             if trial is None:
                 return
             state, failure = _train(folder, trial, graph, stopped)
-            tell(folder.tell(trial, state, failure, keep))
+            tell(folder.tell(trial, state, failure))
 
 
-def _together(
-    folder: SweepFolder, jobs: int, keep: int, tell: Callable[[Row], None], stopped: Callable[[], bool]
-) -> None:
+def _together(folder: SweepFolder, jobs: int, tell: Callable[[Row], None], stopped: Callable[[], bool]) -> None:
     """Workers in processes of their own, each with a pipe: rows and errors come out of it, a word into it asks to stop."""
     import torch
 
@@ -181,7 +174,7 @@ def _together(
     workers: dict[Connection, SpawnProcess] = {}
     for _ in range(jobs):
         ours, theirs = context.Pipe()
-        process = context.Process(target=_worker, args=(folder.path, keep, threads, theirs), daemon=True)
+        process = context.Process(target=_worker, args=(folder.path, threads, theirs), daemon=True)
         process.start()
         theirs.close()
         workers[ours] = process
@@ -210,7 +203,7 @@ def _together(
         )
 
 
-def _worker(path: Path, keep: int, threads: int, pipe: Connection) -> None:
+def _worker(path: Path, threads: int, pipe: Connection) -> None:
     """What a process of its own does; it stops when asked to, and when the process that started it is gone."""
     import torch
 
@@ -218,7 +211,7 @@ def _worker(path: Path, keep: int, threads: int, pipe: Connection) -> None:
     torch.set_num_threads(threads)
     try:
         folder = SweepFolder.open(path)
-        _work(folder, _graph(folder.plan), keep, lambda row: _send(pipe, row), pipe.poll)
+        _work(folder, _graph(folder.plan), lambda row: _send(pipe, row), pipe.poll)
     except Interrupted:
         pass
     except DuraError as error:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,9 +69,9 @@ class SweepFolder:
             raise BadInput(f"there is no sweep in {path}: it has no sweep.toml")
         return cls(path, Sweep.from_toml(path / "sweep.toml"))
 
-    def extend(self, trials: int) -> None:
-        """Make so many trials in all."""
-        self.plan = replace(self.plan, trials=trials)
+    def change(self, plan: Sweep) -> None:
+        """Go on by another plan: more trials, or other tables to keep."""
+        self.plan = plan
         write_atomic(self.path / "sweep.toml", self.plan.to_toml().encode())
 
     def run(self, number: int) -> Path:
@@ -185,7 +184,7 @@ class SweepFolder:
 
     # -- how a trial ends -------------------------------------------------------------------------------------------
 
-    def tell(self, trial: Trial, state: str, failure: str = "", keep: int = 1) -> Row:
+    def tell(self, trial: Trial, state: str, failure: str = "") -> Row:
         """Write down how a trial ended (complete, pruned, failed) and remove tables that are wanted no more."""
         from optuna.trial import TrialState
 
@@ -195,14 +194,15 @@ class SweepFolder:
         mrr, _ = best_epoch(self.run(trial.number))
         with self._lock("sweep"):
             self.study.tell(trial, mrr if state == "complete" else None, told)
-            self._tidy(keep)
+            self._tidy()
         return self._row(next(t for t in self._trials(*_STATES) if t.number == trial.number))
 
-    def _tidy(self, keep: int) -> None:
-        """Remove the tables of finished trials but for the best `keep` (0: keep all); settings and records stay."""
-        if not keep:
+    def _tidy(self) -> None:
+        """Remove the tables of finished trials but for the best ones that the plan keeps; settings and records stay."""
+        if not self.plan.keep:
             return
-        best = [t.number for t in sorted(self._trials("COMPLETE"), key=lambda t: (-(t.value or 0.0), t.number))[:keep]]
+        ranked = sorted(self._trials("COMPLETE"), key=lambda t: (-(t.value or 0.0), t.number))
+        best = [t.number for t in ranked[: self.plan.keep]]
         for trial in self._trials("COMPLETE", "PRUNED", "FAIL"):
             if trial.number not in best:
                 for file in (self.run(trial.number) / "checkpoints").glob("*"):
