@@ -229,12 +229,16 @@ def curve(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [last[epoch] for epoch in sorted(last)]
 
 
-def stored_as(dtype: str, zeros: float | None) -> str:
-    """How the packed tables of an exported run are stored, in as few words as tell runs apart.
+def exported_as(records: Iterable[Mapping[str, Any]]) -> str:
+    """How the tables of an exported run are stored, in as few words as tell runs apart; empty where they are as trained.
 
-    >>> stored_as("int8", 0.7), stored_as("float16", None)
-    ('70 % zeros, int8', 'float16')
+    >>> exported_as([{"kind": "export", "format": 1, "dtype": "int8", "sparse": 0.7}]), exported_as([{"kind": "export"}])
+    ('70 % zeros, int8', '')
     """
+    made = [record for record in records if record.get("kind") == "export" and "format" in record]
+    if not made:
+        return ""
+    dtype, zeros = made[-1]["dtype"], made[-1].get("sparse")
     sparse = [] if zeros is None else [f"{100 * zeros:.3g} % zeros"]
     # Packed tables with float32 entries are sparse, though a copy made by an older program does not say how much.
     small = [dtype] if dtype != "float32" else [] if sparse else ["sparse"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dura.records import exported_as
 from dura.reports.comparison import comparison_sheet
 from dura.reports.exported import Export
 from dura.reports.markdown import page_markdown
@@ -44,7 +45,7 @@ def test_the_page_of_an_exported_run_says_its_form_and_its_price(tmp_path: Path)
     records = [SPARSE, measured(SPARSE, "valid", zeros=0.7012, run="runs/dura")]
     text = page_of(run_folder(tmp_path / "small", records))
     for said in (
-        "# small (70.1 % zeros)\n",
+        "# small (70 % zeros)\n",
         "Exported: sparse, 70.1% of the entities' entries zero (\\|x\\| &lt; 0.3518), float32.",
         "| valid MRR, exported | 0.7000 | 0.9000 before, -0.2000 |",
         "- state: an exported model, without records of its training",
@@ -76,6 +77,13 @@ def test_an_exported_run_is_told_among_others_by_its_form(tmp_path: Path) -> Non
     assert "- tables:" not in text.partition("### b/umls (int8)\n")[0]
 
 
+def test_what_the_export_ranked_stands_beside_other_runs(tmp_path: Path) -> None:
+    trained = run_folder(tmp_path / "umls", [*CURVE, END, evaluation(0.34)])
+    small = run_folder(tmp_path / "small", [INT8, measured(INT8, "valid", "test")])
+    assert [row["test MRR"] for row in comparison_sheet(read_runs([trained, small])).rows] == [0.34, 0.7]
+    assert "no evaluation of their test facts" not in page_of(trained, small)
+
+
 def test_test_facts_that_the_export_ranked_are_not_called_unranked(tmp_path: Path) -> None:
     text = page_of(run_folder(tmp_path / "small", [INT8, measured(INT8, "valid", "test")]))
     assert "The test facts were ranked at the export alone. `dura evaluate " in text
@@ -94,7 +102,7 @@ def test_a_copy_with_tables_as_trained_is_not_called_small(tmp_path: Path) -> No
     ("records", "label", "form"),
     [
         ([SPARSE], "70 % zeros", "sparse, 70.0% ZEROS, float32"),
-        ([SPARSE, measured(SPARSE, zeros=0.75)], "75 % zeros", "sparse, 75.0% ZEROS, float32"),
+        ([SPARSE, measured(SPARSE, zeros=0.75)], "70 % zeros", "sparse, 75.0% ZEROS, float32"),
         ([{**SPARSE, "dtype": "float16"}], "70 % zeros, float16", "sparse, 70.0% ZEROS, float16"),
         ([INT8], "int8", "int8"),
         ([{"kind": "export", "format": 1, "dtype": "float32"}], "sparse", "sparse, float32"),
@@ -105,7 +113,7 @@ def test_words_for_the_form_of_tables(records: list[dict[str, Any]], label: str,
     found = Export.of(records)
     assert found is not None
     zeros = "of the entities' entries zero (|x| < 0.3518)"
-    assert (found.label, found.form) == (label, form.replace("ZEROS", zeros))
+    assert (exported_as(records), found.form) == (label, form.replace("ZEROS", zeros))
 
 
 def test_a_trained_run_was_not_exported() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dura.cli.common import JsonOption, QuietOption, print_json, say
-from dura.types import BadInput, DuraError
+from dura.types import BadInput
 
 if TYPE_CHECKING:
     from dura.experiments.cells import Cell
@@ -70,12 +70,16 @@ def reproduce(
             "which table? main, regularizers, temporal, ablation, p1, small or all; see: dura reproduce --list"
         )
     chosen = cells(table or ALL, laptop=laptop, only=only or ())
-    try:
-        failures = {} if show else _run(chosen, seeds, _limits(jobs, device, len(chosen) * seeds), out, quiet)
-    except DuraError:
-        if (out / "results").is_dir():  # stopped: what has ended is worth its table
-            _report(_tallies(table or ALL, laptop, out, seeds, {}), set(), laptop, out, as_json, write=True)
-        raise
+    failures: dict[str, str] = {}
+    if not show:
+        from dura.training.trainer import Interrupted
+
+        try:
+            failures = _run(chosen, seeds, _limits(jobs, device, len(chosen) * seeds), out, quiet)
+        except Interrupted:
+            if (out / "results").is_dir():  # what has ended is worth its table
+                _report(_tallies(table or ALL, laptop, out, seeds, {}), set(), laptop, out, as_json, write=True)
+            raise
     tallies = _tallies(table or ALL, laptop, out, seeds, failures)
     documents = _report(tallies, {cell.preset for cell in chosen}, laptop, out, as_json, write=not show)
     if as_json:

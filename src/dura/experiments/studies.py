@@ -25,7 +25,7 @@ from dura.data.questions import Questions
 from dura.experiments.store import read_graph, read_settings
 from dura.experiments.trained import open_run
 from dura.models import MODELS
-from dura.records import RunFolder, stored_as
+from dura.records import RunFolder, exported_as
 from dura.types import BadInput, DuraError, Split
 
 Progress = Callable[[int, int], None]
@@ -61,8 +61,7 @@ def _label(folder: RunFolder) -> str:
     experiment = read_settings(folder)
     regularizer = experiment.regularizer.name
     name = f"{MODELS.get(experiment.model.name).__name__} {_SPELLED.get(regularizer, regularizer.upper())}"
-    made = next((record for record in folder.records() if record.get("kind") == "export"), {})
-    return f"{name}, {stored_as(made['dtype'], made.get('sparse'))}" if "format" in made else name
+    return ", ".join(filter(None, (name, exported_as(folder.records()))))
 
 
 def categories(

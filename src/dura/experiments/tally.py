@@ -128,7 +128,7 @@ def summary(tallies: Sequence[Tally], laptop: bool) -> list[str]:
     """What a reader of the table must know, a sentence each."""
     figures = (
         "MRR, hits@1 and hits@10 on test: filtered ranking of both sides, realistic ties, mean over the seeds. paper: its MRR; "
-        "expected: the MRR that these settings had when they were chosen; difference: ours - paper; spread: standard deviation "
+        "expected: the MRR that these settings had here before; difference: ours - paper; spread: standard deviation "
         "over the seeds; minutes: of training steps, a seed."
     )
     notes = [figures]

@@ -41,7 +41,7 @@ def _figures(run: Run) -> dict[str, Cell]:
     found = run.evaluation()
     test = None if found is None else found.headline
     return {
-        "test MRR": None if test is None else test["mrr"],
+        "test MRR": _exported_mrr(run, "test") if test is None else test["mrr"],
         **{f"Hits@{k}": None if test is None else test["hits"][k] for k in ("1", "3", "10")},
         "valid MRR": _valid_mrr(run),
         "epochs": len(run.curve) if run.exported is None else None,
@@ -54,7 +54,11 @@ def _valid_mrr(run: Run) -> float | None:
     if run.best is not None:
         best: float | None = run.best["valid"]["mrr"]
         return best
-    return None if run.exported is None else run.exported.mrr("valid")
+    return _exported_mrr(run, "valid")
+
+
+def _exported_mrr(run: Run, split: str) -> float | None:
+    return None if run.exported is None else run.exported.mrr(split)
 
 
 def short_settings(paths: Sequence[str], taken: Collection[str] = ()) -> list[str]:
@@ -86,7 +90,9 @@ def doubts(runs: Sequence[Run]) -> list[Block]:
         found.append(
             Text(f"The facts were not ranked in the same way. The protocols differ in: {', '.join(differ)}.", True)
         )
-    missing = [f"`dura evaluate {quote(str(run.path))} --by category`" for run in runs if run.evaluation() is None]
+    missing = [
+        f"`dura evaluate {quote(str(run.path))} --by category`" for run in runs if _figures(run)["test MRR"] is None
+    ]
     if missing:
         found.append(Text("These runs have no evaluation of their test facts yet; to rank them:", True))
         found.append(Points(missing))

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dura.records import stored_as
 from dura.reports.blocks import Block, Terms, Text
 from dura.reports.tables import Cell, Sheet
 
@@ -46,15 +45,6 @@ class Export:
             known.get("bytes", {}),
             known.get("figures", {}),
         )
-
-    @property
-    def label(self) -> str:
-        """The form in as few words as tell runs apart; empty where the tables are as trained.
-
-        >>> Export(True, "int8", zeros=0.7).label, Export(True, "float16").label, Export(False).label
-        ('70 % zeros, int8', 'float16', '')
-        """
-        return stored_as(self.dtype, self.zeros) if self.packed else ""
 
     @property
     def form(self) -> str:

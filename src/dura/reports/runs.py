@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dura.config import Experiment
-from dura.records import RunFolder, curve
+from dura.records import RunFolder, curve, exported_as
 from dura.registry import Value
 from dura.reports.exported import Export
 
@@ -139,7 +139,7 @@ def read_runs(paths: Sequence[Path]) -> list[Run]:
 
 
 def _labelled(run: Run) -> Run:
-    label = "" if run.exported is None else run.exported.label
+    label = exported_as(run.records)
     return replace(run, name=f"{run.name} ({label})") if label else run
 
 
