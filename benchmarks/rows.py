@@ -40,10 +40,11 @@ def _panel(panel: Axes, rows: Sequence[Cell]) -> None:
             label = "ours, laptop size, with its band" if first else None
             panel.errorbar([cell.expected], [i], xerr=reach, fmt="o", color=COLOURS[0], capsize=2, label=label)
         label = "the paper, full size" if first else None
-        panel.plot([cell.paper["mrr"]], [i], "s", mfc="none", mec=COLOURS[1], ls="none", label=label)
+        panel.plot([cell.paper["mrr"]], [i], "s", mfc="none", mec=COLOURS[1], ls="none", label=label, zorder=3)
         if i and rows[i - 1].experiment.model.name != cell.experiment.model.name:
             panel.axhline(i - 0.5, color="#999999", linewidth=0.6)
     panel.set_yticks(range(len(rows)), [cell.system for cell in rows], fontsize=8)
+    panel.locator_params(axis="x", nbins=6)
     panel.set_xlabel("test MRR")
 
 
