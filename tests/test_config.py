@@ -157,7 +157,7 @@ REFUSALS = {
     "[training]\nepochs = -1": "training.epochs must be at least 0, not -1",
     "[training]\nbatch = 0": "training.batch must be at least 1, not 0",
     "[training]\nvalidate_every = 0": "training.validate_every must be at least 1, not 0",
-    "[training]\ncheckpoint_every = nan": "training.checkpoint_every must be a number, not the number nan",
+    "[training]\ncheckpoint_every = nan": "training.checkpoint_every must be a number, not nan, which is not finite",
     "[training]\nseed = -1": "training.seed must be at least 0, not -1",
     "[training]\nprecision = 'fp32'": "training.precision must be 'float32', 'tf32' or 'bf16',"
     " not the text 'fp32'; did you mean 'tf32'?",
@@ -190,7 +190,7 @@ def test_a_newer_file_with_new_parts_is_refused_for_its_version() -> None:
 
 @pytest.mark.parametrize("number", [math.nan, math.inf])
 def test_options_hold_no_nan_or_inf(number: float) -> None:
-    with pytest.raises(BadInput, match=r"regularizer\.weight must be .* not the number (nan|inf)"):
+    with pytest.raises(BadInput, match=r"regularizer\.weight must be .* not (nan|inf), which is not finite"):
         Experiment(regularizer=Component("dura", {"weight": number}))
 
 

@@ -85,7 +85,7 @@ def test_build_takes_positional_arguments_and_options() -> None:
         ("complex", {"init": False}, "model.init must be a number, not false"),
         ("complex", {"init": None}, "model.init must be a number, not nothing"),
         ("complex", {"dropout": "no"}, "model.dropout must be a number or nothing, not the text 'no'"),
-        ("complex", {"init": float("nan")}, "model.init must be a number, not the number nan"),
+        ("complex", {"init": float("nan")}, "model.init must be a number, not nan, which is not finite"),
         ("complex", {"init": (1, 2)}, "model.init must be a number, not the list [1, 2]"),
         ("picky", {}, "the model 'picky' needs the setting model.rank, a whole number"),
         ("picky", {"rank": 1, "ties": "x"}, "model.ties must be 'mean' or 'max', not the text 'x'"),

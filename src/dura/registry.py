@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import math
 import sys
 import types
 import typing
@@ -240,8 +241,11 @@ def _given(value: object) -> str:
         return str(value).lower()
     if isinstance(value, str):
         return f"the text {value!r}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{value}, which is not finite"
     if isinstance(value, int | float):
         return f"the {'whole ' if isinstance(value, int) else ''}number {value}"
     if isinstance(value, list | tuple):
-        return f"the list {list(value)!r}"
+        endless = any(isinstance(item, float) and not math.isfinite(item) for item in value)
+        return f"the list {list(value)!r}{', which has numbers that are not finite' if endless else ''}"
     return {dict: "a table", types.NoneType: "nothing"}.get(type(value), f"{value!r}")

@@ -111,6 +111,8 @@ def test_the_examples_of_the_help_work(tmp_path: Path) -> None:
     [
         (["report", "nowhere"], "there is no run folder nowhere"),
         (["report", "bad.json"], "bad.json does not hold a table"),
+        (["report", "nowhere", "--out", "bad.json"], "bad.json is there and does not end in .html"),
+        (["report", "nowhere", "--markdown", "bad.json"], "bad.json is there and does not end in .md"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path: Path, arguments: list[str], sentence: str) -> None:

@@ -148,6 +148,14 @@ def test_mistakes_are_one_sentence(arguments: tuple[str, ...], sentence: str, tm
     assert not (tmp_path / "out").exists()
 
 
+def test_where_nothing_can_be_written_is_told_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = inside("small", "--out", str(tmp_path / "file"))
+    assert isinstance(done.exception, BadInput)
+    assert "file is not a folder; name another one with --out" in str(done.exception)
+    assert "nothing has been run in" in inside("small", "--show", "--out", str(tmp_path / "none")).stderr
+
+
 def test_help_has_examples() -> None:
     text = inside("--help").stdout
     assert "dura reproduce small --seeds 3" in text.split("Examples", 1)[1]

@@ -96,7 +96,8 @@ def test_the_report_can_be_read(home: Path) -> None:
         (["export", "dura", "none"], "not an empty folder; name a new folder to export to"),
         (["study", "sparsity", "dura", "--shares", "0,half"], "takes numbers with commas between"),
         (["study", "sparsity", "dura", "--shares", "0,1"], "at least 0 and below 1, such as 0,0.5,0.9, not 0,1"),
-        (["study", "sparsity", "dura", "./dura"], "two of the runs have the same folder name"),
+        (["study", "sparsity", "dura", "./dura"], "the run dura is given more than once"),
+        (["export", "dura", "dura/inner"], "dura/inner is inside the run that is exported; name a folder beside it"),
         (["study", "sparsity", "nowhere"], "there is no run folder nowhere"),
     ],
 )
@@ -136,8 +137,17 @@ def test_the_study_leaves_a_table_and_a_figure(home: Path) -> None:
 
 def test_an_exported_run_is_not_studied(home: Path, tmp_path: Path) -> None:
     dura.open(home / "dura").export(tmp_path / "small", dtype="int8")
-    with pytest.raises(BadInput, match="packed already; take the run that it was exported from"):
-        inside("study", "sparsity", tmp_path / "small", "--out", tmp_path / "study")
+    with pytest.raises(BadInput, match=r"tables of .*small are packed already \(int8\); take the run that it was"):
+        inside("study", "sparsity", home / "dura", tmp_path / "small", "--out", tmp_path / "study")
+    assert not (tmp_path / "study").exists()
+
+
+def test_runs_of_the_same_folder_name_are_told_apart_by_the_folders_above(home: Path, tmp_path: Path) -> None:
+    for name in ("dura", "none"):
+        dura.open(home / name).save(tmp_path / name / "trial-0")
+    runs = [tmp_path / name / "trial-0" for name in ("dura", "none")]
+    rows = inside("study", "sparsity", *runs, "--shares", "0.5", "--out", tmp_path / "study")["rows"]
+    assert [row["run"] for row in rows] == ["dura/trial-0"] * 2 + ["none/trial-0"] * 2
 
 
 def test_curves_are_named_by_what_differs(tmp_path: Path) -> None:

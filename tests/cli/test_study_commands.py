@@ -147,3 +147,12 @@ def test_seeing_whether_a_folder_can_be_written_leaves_nothing(tmp_path: Path) -
 def test_an_error_ends_with_2_and_one_line(home: Path) -> None:
     done = call("categories", "none", "nowhere", "--json", cwd=home, code=2)
     assert (done.stdout, done.stderr) == ("", "dura: there is no run folder nowhere\n")
+
+
+def test_ctrl_c_is_one_word_and_exit_code_130(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def pressed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dura.analysis.theory.check", pressed)
+    done = CliRunner().invoke(app, ["study", "theory", "--out", str(tmp_path / "t")])
+    assert (done.exit_code, done.stderr) == (130, "dura: interrupted\n")

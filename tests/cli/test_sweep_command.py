@@ -207,7 +207,7 @@ def test_sensitivity_of_a_sweep_reads_its_records(home: Path) -> None:
         both = [t["valid MRR"] for t in trials if t["regularizer.weight"] == row["value"]]
         assert row["valid MRR"] == pytest.approx(sum(both) / 2)
         assert (row["lowest"], row["highest"]) == (min(both), max(both))
-    assert {path.suffix for path in (home / "curves").iterdir()} == {".md", ".csv", ".json", ".png"}
+    assert {path.suffix for path in (home / "curves").iterdir()} == {".md", ".csv", ".json", ".png", ".svg"}
 
 
 def test_sensitivity_of_a_preset_trains_one_setting_at_a_time_and_ranks_test(

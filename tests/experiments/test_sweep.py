@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
@@ -238,6 +239,32 @@ def test_a_damaged_database_is_one_sentence(tmp_path: Path) -> None:
         resume(folder.path)
     with pytest.raises(sqlite3.DatabaseError):
         sqlite3.connect(folder.path / "sweep.sqlite").execute("select 1 from trials")
+
+
+def test_a_database_that_fails_in_the_middle_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a full disk; what was trained is not lost."""
+
+    def full(*_: object, **__: object) -> None:
+        try:
+            raise sqlite3.OperationalError("database or disk is full")
+        except sqlite3.OperationalError as error:
+            raise optuna.exceptions.StorageInternalError("An exception is raised during the commit.") from error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(optuna.Trial, "report", full)
+        with pytest.raises(DuraError, match=r"cannot be used: database or disk is full; when that is mended, continue"):
+            sweep(plan(prune=False), tmp_path / "sweep")
+    assert resume(tmp_path / "sweep").rows[0]["state"] == "complete"
+
+
+def test_a_run_that_is_gone_stays_the_best(tmp_path: Path) -> None:
+    first = sweep(plan(prune=False), tmp_path / "sweep")
+    shutil.rmtree(first.best["run"])
+    again = resume(tmp_path / "sweep")
+    assert (again.best["trial"], again.best["valid_mrr"]) == (first.best["trial"], first.best["valid_mrr"])
+    best = preset(str(tmp_path / "sweep" / "best.toml"))
+    assert best.expected["valid_mrr"] == round(first.best["valid_mrr"], 4)
+    assert best.regularizer.options["weight"] == first.best["values"]["regularizer.weight"]
 
 
 def test_a_missing_extra_is_told_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -293,7 +293,8 @@ def test_mlflow_begins_anew_where_the_store_does_not_know_the_run(
     assert len(ids) == 2
 
 
-def test_mlflow_says_when_its_store_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "nonsense://there")
+@pytest.mark.parametrize("store", ["nonsense://there", "sqlite:////dev/null/mlflow.db"])
+def test_mlflow_says_when_its_store_cannot_be_opened(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
     with pytest.raises(DuraError, match="the tracker 'mlflow' cannot open its store .*MLFLOW_TRACKING_URI"):
         open_trackers(["mlflow"])

@@ -266,6 +266,18 @@ def test_tables_of_studies_become_sections_with_their_figures(tmp_path: Path) ->
     assert both.text.count("Theory") == 1
 
 
+def test_the_main_table_of_a_study_comes_before_its_others(tmp_path: Path) -> None:
+    for stem in ("categories-sides", "categories"):
+        Sheet(stem, [{"MRR": 0.25}]).write(tmp_path / "study", stem)
+    assert [study.sheet.title for study in read_sources([tmp_path / "study"])[1]] == ["categories", "categories-sides"]
+
+
+def test_captions_name_the_runs_without_a_curve(tmp_path: Path) -> None:
+    _, page = html_of(run_folder(tmp_path / "whole"), run_folder(tmp_path / "saved", [{"kind": "export"}]))
+    assert "MRR on the valid facts by epoch; without a curve: saved" in page.text
+    assert "over all sittings); without a curve: saved" in page.text
+
+
 def test_tables_of_the_same_name_keep_their_own_figures(tmp_path: Path) -> None:
     for name in ("one", "two", "three"):
         Sheet(f"Sparsity {name}", [{"MRR": 0.25}]).write(tmp_path / name, "loss")

@@ -124,5 +124,7 @@ def test_what_cannot_be_shown_is_told(runs: list[Path]) -> None:
         chosen_paths(points, ["optimizer.lr"])
     with pytest.raises(BadInput, match="do not differ in any number"):
         chosen_paths([Point("a", {"model.rank": 3}, 0.5, 0.5, 0.5, 1)], [])
+    with pytest.raises(BadInput, match=r"^the runs that ended do not differ .* \(2 did not, or have no figure\)"):
+        chosen_paths([Point("a", {"model.rank": 3}, 0.5, 0.5, 0.5, 1)], [], left=2)
     assert chosen_paths(points, []) == varied(points)
     assert chosen_paths(points, ["model.rank"]) == ["model.rank"]

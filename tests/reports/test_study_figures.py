@@ -127,11 +127,22 @@ def test_figures_are_drawn(tmp_path: Path) -> None:
     one = size_of(studies.draw_projection(projection(runs=1), tmp_path / "one.png"))
     two = size_of(studies.draw_projection(projection(runs=2), tmp_path / "two.png"))
     assert two[0] == 2 * one[0]
+    seven = size_of(studies.draw_projection(projection(runs=7), tmp_path / "seven.png"))
+    assert (seven[0], seven[1] > 2 * two[1]) == (3 * one[0], True)  # three in a line
     text = studies.draw_projection(projection(questions=2), tmp_path / "two.svg").read_text()
     words = set(re.findall(r"<!-- (.*?) -->", text, re.S))
-    assert {"run 0", "run 1", "1  h0 · likes · ?", "several of these", "1", "2"} <= words
+    assert {"run 0", "run 1", "1  h0 · likes · ?", "several of these"} <= words
     assert any("silhouette: cosine 0.123, Euclidean −0.050" in word.replace("-", "−") for word in words)
     assert size_of(studies.draw_theory(theory(), tmp_path / "theory.png"))[0] > 600
+
+
+def test_every_picture_has_the_numbers_of_the_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[list[str]] = []
+    monkeypatch.setattr(
+        studies, "save", lambda drawn, _: seen.extend([t.get_text() for t in p.texts] for p in drawn.axes)
+    )
+    studies.draw_projection(projection(questions=2), tmp_path / "two.svg")
+    assert seen == [["1", "2"], ["1", "2"]]
 
 
 def test_names_of_runs_take_no_room_from_the_bars(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from dura.reports.plots import figure
-from dura.reports.sweeps import called, decimals, draw_history, draw_importance, draw_slices, panels, scale, summary
+from dura.reports.plots import figure, panels
+from dura.reports.sweeps import called, decimals, draw_history, draw_importance, draw_slices, scale, summary
 
 
 def row(trial: int, mrr: float | None, state: str = "complete", **values: Any) -> dict[str, Any]:

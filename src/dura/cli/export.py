@@ -46,6 +46,8 @@ def export(
         raise BadInput("numbers are stored in one way: give --float16 or --int8, not both")
     if sparse is not None and not 0 <= sparse < 1:
         raise BadInput(f"--sparse is a share of the entries, at least 0 and below 1, such as 0.7, not {sparse:g}")
+    if run.resolve() in out.resolve().parents:
+        raise BadInput(f"{out} is inside the run that is exported; name a folder beside it")
     from dura.experiments.export import export_and_measure
     from dura.experiments.trained import open_run
 

@@ -7,13 +7,27 @@ import sys
 from typing import Annotated
 
 import typer
+from typer.core import TyperGroup
 
 from dura.cli import data, demo, evaluate, export, predict, report, reproduce, serve, study, sweep, train
 from dura.cli.common import HELP, fail
 from dura.types import DuraError
 
+
+class _Group(TyperGroup):
+    """Says a word when Ctrl-C ends a command that does not handle it itself; typer ends in silence."""
+
+    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            fail("interrupted", 130)
+
+
 app = typer.Typer(
     name="dura",
+    cls=_Group,
     help="Knowledge graph completion: learn from a file of facts, say which facts are missing.\n\n"
     "Example:\n\n"
     "    dura train --graph facts.tsv --out runs/mine\n\n"
@@ -64,8 +78,6 @@ def main() -> None:
         app()
     except DuraError as error:
         fail(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        fail("interrupted", 130)
     except OSError as error:
         fail(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}", 1)
     except (MemoryError, RuntimeError) as error:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dura.cli.common import JsonOption, print_json
+from dura.types import BadInput
 
 
 def report(
@@ -45,6 +46,11 @@ def report(
 
         dura report runs/mine studies/sparsity
     """  # fmt: skip
+    for path, endings in ((out, (".html", ".htm")), (markdown, (".md", ".markdown"))):
+        if path is not None and path.exists() and path.suffix.lower() not in endings:
+            raise BadInput(
+                f"{path} is there and does not end in {endings[0]}, so it is no page of ours; name another file"
+            )
     from dura.reports import page as pages
 
     page = pages.report(*pages.read_sources(sources))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dura.cli.common import JsonOption, QuietOption, print_json, say
+from dura.cli.common import JsonOption, QuietOption, check_out, print_json, say
 from dura.types import BadInput
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dura.experiments.reproduce import Limits, Standing
     from dura.experiments.tally import Tally
 
-DIGITS = {"minutes": 1}
+DIGITS = {"minutes": 2}
 
 
 def reproduce(
@@ -71,7 +71,10 @@ def reproduce(
         )
     chosen = cells(table or ALL, laptop=laptop, only=only or ())
     failures: dict[str, str] = {}
+    if show and not out.is_dir():
+        say(f"dura: nothing has been run in {out} yet")
     if not show:
+        check_out(out)
         from dura.training.trainer import Interrupted
 
         try:

@@ -187,7 +187,8 @@ def _show(
     from dura.reports.sensitivity import chosen_paths, draw, read_points, sheet
 
     if split == Judged.test:
-        chosen_paths(read_points(runs, lambda _: 0.0)[0], wanted)  # a wrong KEY is told before the ranking
+        points, left = read_points(runs, lambda _: 0.0)
+        chosen_paths(points, wanted, len(left))  # a wrong KEY is told before the ranking
     with counting_bar("ranking", quiet) as count:
         points, left = read_points(runs, _judge(split, runs, count))
     if left:
@@ -195,13 +196,13 @@ def _show(
             *notes,
             f"{len(left)} of {len(runs)} runs are left out: they were pruned or stopped, or have no figure.",
         ]
-    paths = chosen_paths(points, wanted)
+    paths = chosen_paths(points, wanted, len(left))
     table = sheet(points, paths, split.value)
     table = replace(table, notes=[*table.notes, *notes])
     table.write(out, "sensitivity", split=split.value, runs=[str(run) for run in runs])
-    drawn = draw(points, paths, split.value, out / "sensitivity.png")
+    drawn = [draw(points, paths, split.value, out / f"sensitivity.{ending}") for ending in ("png", "svg")]
     if as_json:
-        print_json({**table.document(), "split": split.value, "figure": str(drawn)})
+        print_json({**table.document(), "split": split.value, "figure": str(drawn[0])})
         return
     typer.echo(table.terminal())
     if not quiet:

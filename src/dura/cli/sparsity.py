@@ -39,16 +39,15 @@ def sparsity(
         dura study sparsity runs/mine --shares 0,0.5,0.7,0.9 --split valid --out studies/mine
     """  # fmt: skip
     chosen = _shares(shares)
-    if len({run.name for run in runs}) < len(runs):
-        raise BadInput("two of the runs have the same folder name, which tells the curves apart; rename one of them")
+    names = _names(runs)
     from dura.experiments.sparsity import sparsity_rows
     from dura.reports import sparsity as report
 
     check_out(out)
     rows: list[dict[str, Any]] = []
-    for run in runs:
-        with counting_bar(f"sparsity of {run.name}", quiet) as progress:
-            rows += sparsity_rows(run, chosen, split.value, progress)
+    for run, name in zip(runs, names, strict=True):
+        with counting_bar(f"sparsity of {name}", quiet) as progress:
+            rows += sparsity_rows(run, chosen, split.value, progress, name=name)
     sheet = report.sheet(rows, split.value)
     files = sheet.write(out, "sparsity", split=split.value)
     files += [report.draw(rows, split.value, out / f"sparsity.{ending}") for ending in ("png", "svg")]
@@ -58,6 +57,20 @@ def sparsity(
     typer.echo(sheet.terminal())
     if not quiet:
         say(f"dura: wrote {', '.join(file.name for file in files)} into {out}")
+
+
+def _names(runs: list[Path]) -> list[str]:
+    """What tells the runs apart; one that is given twice or has packed tables is refused before the first is ranked."""
+    from dura.records import RunFolder, exported_as
+    from dura.reports.runs import short_names
+
+    names = short_names(runs)
+    for run, name in zip(runs, names, strict=True):
+        if names.count(name) > 1:
+            raise BadInput(f"the run {run} is given more than once; name each run once")
+        if form := exported_as(RunFolder.open(run).records()):
+            raise BadInput(f"the tables of {run} are packed already ({form}); take the run that it was exported from")
+    return names
 
 
 def _shares(text: str) -> list[float]:

@@ -198,7 +198,8 @@ def _report(found: Outcome, as_json: bool, quiet: bool) -> None:
     more = [f"… and {len(sheet.rows) - SHOWN} more trials in summary.md"] if len(sheet.rows) > SHOWN else []
     typer.echo(replace(sheet, rows=sheet.rows[:SHOWN], notes=[*more, *sheet.notes]).terminal())
     if not quiet:
-        say(f"next: dura evaluate {best['run']}    dura train {folder / 'best.toml'}")
+        kept = f"dura evaluate {best['run']}    " if Path(best["run"]).exists() else ""
+        say(f"next: {kept}dura train {folder / 'best.toml'}")
 
 
 def _list(as_json: bool) -> None:

@@ -178,7 +178,8 @@ class _Start:
             if ended.process.returncode == 0:
                 self._succeeded(ended, printed, stopping)
             elif stopping:
-                self.say(f"{ended.task.name}: stopped at {ended.task.progress()}")
+                at = "while evaluating" if ended.arguments[0] == "evaluate" else f"at {ended.task.progress()}"
+                self.say(f"{ended.task.name}: stopped {at}")
             elif ended.task.in_use():  # another start was faster
                 self.waiting.append(ended.task)
             else:

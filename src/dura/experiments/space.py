@@ -120,7 +120,7 @@ class Sweep:
     """By paths: a list of values, or a table with low and high and, if wanted, log or step; an `Axis` once made."""
     method: Method = "tpe"
     trials: int = 0
-    """0 = every combination, with tpe 50."""
+    """0 = every combination, with tpe at most 50."""
     seed: int = 0
     prune: bool = True
     """End a trial whose valid MRR is below the median of the others at the same epoch."""
@@ -199,7 +199,7 @@ class Sweep:
     def budget(self) -> int:
         """How many trials are made in all."""
         if self.method == "tpe":
-            return self.trials or TPE_TRIALS
+            return self.trials or min(TPE_TRIALS, self.combinations or TPE_TRIALS)
         everything = self.combinations or 0
         return min(self.trials or everything, everything)
 

@@ -18,15 +18,19 @@ def sparsity_rows(
     shares: Sequence[float] = SHARES,
     split: Split = "test",
     progress: Callable[[int, int], None] | None = None,
+    *,
+    name: str = "",
 ) -> list[dict[str, Any]]:
     """One row for each share of the entities' entries made zero: what they are worth then and the bytes they need.
+
+    `name` is what the rows call the run (by default its folder).
 
     >>> sparsity_rows("runs/fb-dura", [0.0, 0.7])[1]["mrr"]  # doctest: +SKIP
     """
     trained = open_run(run)
     e = trained.experiment
     about = {
-        "run": Path(run).name,
+        "run": name or Path(run).resolve().name,
         "graph": trained.graph.name,
         "model": e.model.name,
         "regularizer": e.regularizer.name,

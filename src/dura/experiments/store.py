@@ -41,7 +41,7 @@ def load_graph(settings: GraphSettings, notify: Callable[[str], None] | None = N
 
 def read_settings(folder: RunFolder) -> Experiment:
     """The settings that a run was started with."""
-    return Experiment.from_toml(folder.settings())
+    return Experiment.from_toml(folder.settings(), where=str(folder.path / "settings.toml"))
 
 
 def write_graph(folder: RunFolder, graph: Graph, version: int = PLAIN) -> None:

@@ -127,8 +127,12 @@ def _write_best(found: Outcome) -> None:
         f"sweep {found.path.name}: trial {best['trial']}, the best by valid MRR of {len(found.rows)}; "
         "the test split was not looked at"
     )
-    expected = {"valid_mrr": round(best["valid_mrr"], 4), "best_epoch": best["best_epoch"], "source": source}
-    settings = replace(read_settings(RunFolder(Path(best["run"]))), expected=expected)
+    known = {"valid_mrr": round(best["valid_mrr"], 4), "best_epoch": best["best_epoch"], "source": source}
+    expected = {key: value for key, value in known.items() if value is not None}
+    folder = RunFolder(Path(best["run"]))
+    there = (folder.path / "run.json").exists()  # else its settings are those that the sweep chose
+    settings = read_settings(folder) if there else found.plan.experiment_of(best["values"])
+    settings = replace(settings, expected=expected)
     write_atomic(found.path / "best.toml", settings.to_toml().encode())
 
 
@@ -143,10 +147,11 @@ def _make(folder: SweepFolder, graph: Graph, jobs: int, notify: Notify, stopped:
         notify(row, folder.done(), folder.plan.budget)
 
     try:
-        if jobs > 1:
-            _together(folder, jobs, tell, stopped)
-        else:
-            _work(folder, graph, tell, stopped)
+        with folder.database():
+            if jobs > 1:
+                _together(folder, jobs, tell, stopped)
+            else:
+                _work(folder, graph, tell, stopped)
     except Interrupted:
         pass
     if stopped() and folder.done() < folder.plan.budget:
@@ -211,7 +216,8 @@ def _worker(path: Path, threads: int, pipe: Connection) -> None:
     torch.set_num_threads(threads)
     try:
         folder = SweepFolder.open(path)
-        _work(folder, _graph(folder.plan), lambda row: _send(pipe, row), pipe.poll)
+        with folder.database():
+            _work(folder, _graph(folder.plan), lambda row: _send(pipe, row), pipe.poll)
     except Interrupted:
         pass
     except DuraError as error:

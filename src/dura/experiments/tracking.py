@@ -7,10 +7,11 @@ never ends training: it is let go with a notice.
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -103,13 +104,14 @@ class MLflow(Tracker):
         # dura promises no network but where it is asked for; MLflow reports its use otherwise.
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         try:
-            from mlflow import MlflowClient
+            from mlflow import MlflowClient, get_tracking_uri
             from mlflow.exceptions import MlflowException
         except ImportError:
             raise DuraError(f"the tracker 'mlflow' needs the package mlflow-skinny or mlflow; {INSTALL}") from None
         try:
+            _check_sqlite(get_tracking_uri())
             self.client = MlflowClient()
-        except (ImportError, MlflowException, OSError) as error:
+        except (ImportError, MlflowException, OSError, sqlite3.Error) as error:
             hint = "set MLFLOW_TRACKING_URI to a store that can be used here, or leave the tracker out"
             raise DuraError(f"the tracker 'mlflow' cannot open its store ({_line(error)}); {hint}") from None
         self.missing: type[Exception] = MlflowException
@@ -280,3 +282,12 @@ def _line(error: Exception) -> str:
     """An error of somebody else's program in one line."""
     first = (str(error).strip().splitlines() or [""])[0]
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def _check_sqlite(uri: str) -> None:
+    """Open a local database for writing before MLflow does, which tries one that it cannot write for minutes."""
+    path = uri.removeprefix("sqlite:///").partition("?")[0]
+    if uri.startswith("sqlite:///") and path not in ("", ":memory:"):
+        with closing(sqlite3.connect(path, isolation_level=None)) as database:
+            database.execute("BEGIN IMMEDIATE")
+            database.execute("ROLLBACK")

@@ -82,26 +82,37 @@ class SweepFolder:
     def study(self) -> Study:
         """Optuna's study of this sweep."""
         import optuna
-        from sqlalchemy.exc import SQLAlchemyError
 
         optuna.logging.set_verbosity(optuna.logging.WARNING)  # it tells of each study and trial otherwise
         epochs = self.plan.experiment.training.epochs
         pruner = optuna.pruners.MedianPruner(STARTUP, n_warmup_steps=max(1, int(WARMUP * epochs)))
+        with self.database(), self._lock("database"):
+            return optuna.create_study(
+                storage=optuna.storages.RDBStorage(
+                    f"sqlite:///{self.path / 'sweep.sqlite'}",
+                    engine_kwargs={"connect_args": {"timeout": SECONDS}},
+                ),
+                study_name="sweep",
+                direction="maximize",
+                pruner=pruner if self.plan.prune else optuna.pruners.NopPruner(),
+                load_if_exists=True,
+            )
+
+    @contextlib.contextmanager
+    def database(self) -> Iterator[None]:
+        """Whoever uses the study: a database that fails, on a full disk for instance, is one sentence."""
+        from optuna.exceptions import StorageInternalError
+        from sqlalchemy.exc import SQLAlchemyError
+
         try:
-            with self._lock("database"):
-                return optuna.create_study(
-                    storage=optuna.storages.RDBStorage(
-                        f"sqlite:///{self.path / 'sweep.sqlite'}",
-                        engine_kwargs={"connect_args": {"timeout": SECONDS}},
-                    ),
-                    study_name="sweep",
-                    direction="maximize",
-                    pruner=pruner if self.plan.prune else optuna.pruners.NopPruner(),
-                    load_if_exists=True,
-                )
-        except SQLAlchemyError as error:
-            reason = str(getattr(error, "orig", None) or error).splitlines()[0]
-            raise DuraError(f"the sweep's database {self.path / 'sweep.sqlite'} cannot be used: {reason}") from None
+            yield
+        except (SQLAlchemyError, StorageInternalError) as error:
+            cause = error.__cause__ if isinstance(error, StorageInternalError) else error
+            reason = str(getattr(cause, "orig", None) or cause or error).splitlines()[0]
+            raise DuraError(
+                f"the sweep's database {self.path / 'sweep.sqlite'} cannot be used: {reason}; when that is mended, continue "
+                f"with: dura sweep --resume {self.path}"
+            ) from None
 
     def check_graph(self, digest: str) -> None:
         """Refuse to continue on facts other than those the sweep began with: their figures do not compare."""
@@ -242,7 +253,7 @@ class SweepFolder:
         return {
             "trial": trial.number,
             "state": _STATES[trial.state.name],
-            "valid_mrr": mrr,
+            "valid_mrr": trial.value if mrr is None else mrr,  # the study knows it, should the run be gone
             "best_epoch": best,
             "epochs": len(epochs),
             "seconds": epochs[-1]["seconds"] if epochs else 0.0,

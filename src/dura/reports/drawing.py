@@ -45,7 +45,8 @@ def training_pictures(run: Run) -> list[Picture]:
 def valid_by_epoch(runs: Sequence[Run]) -> Picture:
     """The valid MRR of several runs."""
     lines = {run.name: line(run, "valid", "mrr") for run in runs}
-    return _by_epoch("valid-mrr-by-epoch", "MRR on the valid facts by epoch", lines, "valid MRR", below=True)
+    caption = f"MRR on the valid facts by epoch{_without(lines)}"
+    return _by_epoch("valid-mrr-by-epoch", caption, lines, "valid MRR", below=True)
 
 
 def valid_by_time(runs: Sequence[Run]) -> Picture:
@@ -53,7 +54,7 @@ def valid_by_time(runs: Sequence[Run]) -> Picture:
     longest = max(run.curve[-1]["seconds"] or 0.0 for run in runs if run.curve)
     unit, size = ("minutes", 60.0) if longest > BY_MINUTES else ("seconds", 1.0)
     lines = {run.name: line(run, "valid", "mrr", by="seconds", size=size) for run in runs}
-    caption = f"MRR on the valid facts by {unit} of training (time in steps, over all sittings)"
+    caption = f"MRR on the valid facts by {unit} of training (time in steps, over all sittings){_without(lines)}"
     return picture(
         "valid-mrr-by-time",
         caption,
@@ -66,6 +67,12 @@ def mrr_bars(stem: str, caption: str, groups: Mapping[str, Mapping[str, Mapping[
     """MRR of groups of ranks side by side: `groups[run][group]` are figures."""
     heights = {name: {place: figures["mrr"] for place, figures in group.items()} for name, group in groups.items()}
     return picture(stem, caption, lambda axes: bars(axes, heights, y="MRR"), below=True)
+
+
+def _without(lines: Mapping[str, Line]) -> str:
+    """Which runs have no curve, for the end of a caption."""
+    missing = [name for name, (xs, _) in lines.items() if not xs]
+    return f"; without a curve: {', '.join(missing)}" if missing else ""
 
 
 def line(run: Run, *keys: str, by: str = "epoch", size: float = 1.0) -> Line:

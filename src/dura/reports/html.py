@@ -47,7 +47,7 @@ td.long { white-space: normal; min-width: 14rem; max-width: 28rem; }
 .number { text-align: right; }
 .gallery { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); margin: 1rem 0; }
 figure { margin: 0; }
-figure img { display: block; width: 100%; max-width: 36rem; height: auto; background: #fff; border: 1px solid var(--line);
+figure img { display: block; max-width: 100%; height: auto; background: #fff; border: 1px solid var(--line);
   border-radius: 8px; padding: .5rem; }
 figcaption { color: var(--soft); font-size: .9rem; margin-top: .3rem; }
 details { margin: .75rem 0; }
@@ -58,7 +58,9 @@ footer { margin-top: 3rem; font-size: .9rem; border-top: 1px solid var(--line); 
 @media print { :root { --ink: #000; --soft: #444; --line: #bbb; --paper: #fff; --tint: #fff; --accent: #000; --warn: #000;
   --warn-tint: #fff; } body { max-width: none; padding: 0; font-size: 10pt; } figure, .tile, tr { break-inside: avoid; }
   h2, h3 { break-after: avoid; } pre { white-space: pre-wrap; } .scroll { overflow: visible; }
-  table { font-size: 8pt; } th, td { white-space: normal; padding: .2rem .4rem; } .gallery { grid-template-columns: 1fr 1fr; } }
+  table { font-size: 8pt; } th, td { white-space: normal; padding: .2rem .4rem; } .gallery { grid-template-columns: 1fr 1fr; }
+  .gallery:has(> :only-child) { grid-template-columns: 1fr; }
+  details::details-content { content-visibility: visible; block-size: auto; } }
 """
 LONG = 60
 """A cell of more letters may wrap."""

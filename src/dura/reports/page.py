@@ -42,7 +42,8 @@ def read_sources(paths: Sequence[Path]) -> tuple[list[Run], list[Study]]:
     """
     runs, tables = list[Path](), list[Path]()
     for path in dict.fromkeys(paths):
-        inside = sorted(path.glob("*.json")) if path.is_dir() and not (path / "run.json").exists() else []
+        folder = path.is_dir() and not (path / "run.json").exists()
+        inside = sorted(path.glob("*.json"), key=lambda file: file.stem) if folder else []
         if path.suffix == ".json" and not path.is_dir():
             tables.append(path)
         elif inside:
@@ -114,10 +115,8 @@ def _shared(runs: Sequence[Run]) -> str:
 
 
 def _section(study: Study) -> Section:
-    blocks: list[Block] = [replace(study.sheet, title="")]
-    if study.pictures:
-        blocks.append(Gallery(study.pictures))
-    return Section(study.sheet.title, blocks)
+    # A row of its own for each figure: some have many panels.
+    return Section(study.sheet.title, [replace(study.sheet, title=""), *(Gallery([p]) for p in study.pictures)])
 
 
 def write_html(page: Page, path: Path) -> Path:

@@ -61,6 +61,17 @@ def figure(rows: int = 1, columns: int = 1, *, width: float = 4.6, height: float
         yield drawn, drawn.subplots(rows, columns, squeeze=False)
 
 
+@contextmanager
+def panels(number: int, *, width: float = 3.8, height: float = 3.4) -> Iterator[tuple[Figure, list[Axes]]]:
+    """A figure of so many panels, three in a line (four: two in a line)."""
+    columns = 2 if number == 4 else min(3, number)
+    with figure(math.ceil(number / columns), columns, width=width, height=height) as (drawn, axes):
+        places = list(axes.flat)
+        for panel in places[number:]:
+            panel.set_visible(False)
+        yield drawn, places[:number]
+
+
 def curves(
     axes: Axes,
     lines: Mapping[str, tuple[Sequence[float], Sequence[float]]],

@@ -18,8 +18,8 @@ from typing import Any
 
 from dura.config import Experiment
 from dura.records import RunFolder, curve
-from dura.reports.plots import COLOURS, LINES, MARKERS, save
-from dura.reports.sweeps import SYMBOLS, called, decimals, legend_above, panels, scale
+from dura.reports.plots import COLOURS, LINES, MARKERS, panels, save
+from dura.reports.sweeps import SYMBOLS, called, decimals, legend_above, scale
 from dura.reports.tables import Cell, Sheet
 from dura.types import BadInput
 
@@ -217,11 +217,15 @@ def _row(path: str, point: Point, split: str, alone: bool, best: float) -> dict[
     }
 
 
-def chosen_paths(points: Sequence[Point], wanted: Sequence[str]) -> list[str]:
-    """The settings to show: those that are wanted, else all that vary; an error where there is nothing to show."""
+def chosen_paths(points: Sequence[Point], wanted: Sequence[str], left: int = 0) -> list[str]:
+    """The settings to show: those that are wanted, else all that vary; an error where there is nothing to show.
+
+    `left` runs were left out of the points.
+    """
     known = varied(points)
     if not known:
-        raise BadInput("the runs do not differ in any number among their settings, so there is no curve to draw")
+        ran, why = ("runs that ended", f" ({left} did not, or have no figure)") if left else ("runs", "")
+        raise BadInput(f"the {ran} do not differ in any number among their settings{why}, so there is no curve to draw")
     for path in wanted:
         if path not in known:
             raise BadInput(f"{path!r} does not vary in these runs; {', '.join(known)} do")

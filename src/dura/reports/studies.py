@@ -9,7 +9,7 @@ from statistics import median
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from dura.reports.plots import COLOURS, LINES, MARKERS, bars, figure, legend_below, save
+from dura.reports.plots import COLOURS, LINES, MARKERS, bars, figure, legend_below, panels, save
 from dura.reports.tables import Sheet
 
 if TYPE_CHECKING:
@@ -97,8 +97,9 @@ def question_sheet(study: Study) -> Sheet:
 def draw_projection(study: Study, path: Path) -> Path:
     """One picture a run, side by side; a question has the same colour, marker and number in all of them."""
     runs = study["runs"]
-    with figure(1, len(runs), width=4.2, height=6.2) as (drawn, axes):
-        for pane, run in zip(axes[0], runs, strict=True):
+    with panels(len(runs), width=4.2, height=5.2) as (drawn, places):
+        drawn.set_figheight(drawn.get_figheight() + 1)  # for the legend
+        for pane, run in zip(places, runs, strict=True):
             _scatter(pane, study, run["coordinates"])
             pane.set_title(fill(run["label"], TITLE_LETTERS))
             pane.set_xlabel(
@@ -106,13 +107,15 @@ def draw_projection(study: Study, path: Path) -> Path:
                 f"in the picture {run['silhouette picture']:.3f}\n"
                 f"cosine within {run['cosine within']:.3f}, between {run['cosine between']:.3f}"
             )
-        handles, names = axes[0, 0].get_legend_handles_labels()
-        columns = 1 if len(runs) == 1 else 2
-        drawn.legend(handles, names, loc="outside lower center", ncols=columns, fontsize=8, handletextpad=0.2)
+        handles, names = places[0].get_legend_handles_labels()
+        abreast = 1 if len(runs) == 1 else 2
+        drawn.legend(handles, names, loc="outside lower center", ncols=abreast, fontsize=8, handletextpad=0.2)
         return save(drawn, path)
 
 
 def _scatter(pane: Axes, study: Study, coordinates: Sequence[Sequence[float]]) -> None:
+    from matplotlib.patheffects import withStroke
+
     for number, name in ((None, "several of these"), *((q["number"], _short(q)) for q in study["questions"])):
         xy = [at for at, answer in zip(coordinates, study["answers"], strict=True) if answer["question"] == number]
         if number is None:
@@ -125,9 +128,9 @@ def _scatter(pane: Axes, study: Study, coordinates: Sequence[Sequence[float]]) -
         if xy:
             pane.scatter(*zip(*xy, strict=True), label=name, **style)
         if xy and number is not None:
-            halo = {"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 0.8}
             x, y = (median(axis) for axis in zip(*xy, strict=True))
-            pane.text(x, y, str(number), fontsize=8, weight="bold", ha="center", va="center", bbox=halo, zorder=5)
+            text = pane.text(x, y, str(number), fontsize=8, weight="bold", ha="center", va="center", zorder=5)
+            text.set_path_effects([withStroke(linewidth=2, foreground="white")])  # a box would hide markers
     # A square as large as the picture: the same distance has the same length on both axes.
     (left, right), (low, high) = ((min(axis), max(axis)) for axis in zip(*coordinates, strict=True))
     half = 0.53 * max(right - left, high - low)
@@ -238,7 +241,9 @@ def _heights(trial: Study, ratios: Iterable[float]) -> list[float]:
 def _sorted_ratios(pane: Axes, trial: Study, i: int) -> None:
     ratios = [ratio for ratio in trial["ratios"] if ratio > 0]  # the counterexample's 0 has no place on this scale
     shares = [100 * (k + 1) / len(ratios) for k in range(len(ratios))]
-    pane.plot(shares, _heights(trial, ratios), label=trial["statement"].partition(", ")[2] or "as stated", **_style(i))
+    name = trial["statement"].partition(", ")[2] or "as stated"
+    mark = "o" if len(ratios) == 1 else ""  # a line of one point is not seen
+    pane.plot(shares, _heights(trial, ratios), label=name, marker=mark, **_style(i))
     pane.set_xlabel("draws, %")
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dura.reports.plots import COLOURS, figure, fitted, save
+from dura.reports.plots import COLOURS, figure, fitted, panels, save
 from dura.reports.tables import Cell, Sheet
 
 if TYPE_CHECKING:
@@ -119,17 +118,6 @@ def draw_slices(rows: Sequence[Row], path: Path) -> Path:
             panel.set_ylabel("valid MRR")
         legend_above(drawn, places[:1])
         return save(drawn, path)
-
-
-@contextmanager
-def panels(number: int) -> Iterator[tuple[Figure, list[Axes]]]:
-    """A figure of so many panels, three in a line (four: two in a line)."""
-    columns = 2 if number == 4 else min(3, number)
-    with figure(math.ceil(number / columns), columns, width=3.8) as (drawn, axes):
-        places = [panel for line in axes for panel in line]
-        for panel in places[number:]:
-            panel.set_visible(False)
-        yield drawn, places[:number]
 
 
 def legend_above(drawn: Figure, places: Sequence[Axes]) -> None:
