@@ -128,3 +128,9 @@ def test_what_cannot_be_shown_is_told(runs: list[Path]) -> None:
         chosen_paths([Point("a", {"model.rank": 3}, 0.5, 0.5, 0.5, 1)], [], left=2)
     assert chosen_paths(points, []) == varied(points)
     assert chosen_paths(points, ["model.rank"]) == ["model.rank"]
+
+
+def test_a_whole_number_among_fractions_is_shown_as_one(tmp_path: Path) -> None:
+    points = [Point("a", {"regularizer.lambda1": value}, 0.5, 0.5, 0.5, 1) for value in (0.5, 2)]
+    table = sheet(points, ["regularizer.lambda1"], "valid")
+    assert [table.text(row, "value") for row in table.rows] == ["0.5", "2.0"]

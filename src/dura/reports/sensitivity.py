@@ -140,6 +140,10 @@ def sheet(points: Sequence[Point], paths: Sequence[str], split: str) -> Sheet:
             rows += [_row(path, point, split, alone, best) for point in line]
         if not any(row["setting"] == path and row["alone"] for row in rows):
             notes.append(f"No run differs from the centre in {path} alone: its rows differ in other settings too.")
+    fractions = {row["setting"] for row in rows if isinstance(row["value"], float)}
+    for row in rows:  # 2 among 0.5 and 1.0 is one of them
+        if row["setting"] in fractions and isinstance(row["value"], int):
+            row["value"] = float(row["value"])
     return Sheet("Sensitivity", rows, notes, {"value": decimals([row["value"] for row in rows])})
 
 
