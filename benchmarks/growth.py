@@ -18,7 +18,7 @@ from dura.data.questions import Questions, reciprocal
 from dura.evaluation import rank
 from dura.models import MODELS
 from dura.regularizers import Smoothness
-from dura.table import Table
+from dura.tables.table import Table
 from dura.types import IntArray, Sizes
 from measure import Figure, Options, Work, console, exponent, paced, peak, ratio, show
 from turns import BATCH, STEPS, Shape, drawn_facts, stepping, trainer_of

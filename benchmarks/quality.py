@@ -44,10 +44,10 @@ import measure
 import rival
 from dura.data.graph import Graph
 from dura.evaluation import Scorer, metrics, rank
-from dura.experiments.api import choose
-from dura.experiments.auto import settle
-from dura.experiments.parts import build, questions_of, torch_settings
-from dura.experiments.presets import presets
+from dura.runs.api import choose
+from dura.runs.auto import settle
+from dura.runs.build import build, questions_of, torch_settings
+from dura.runs.presets import presets
 from dura.training.trainer import Plan, Progress, Trainer
 from dura.types import SPLITS, BadInput, DuraError
 from reference import Reference, both_directions, step

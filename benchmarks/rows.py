@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dura.experiments.cells import Cell, cells
 from dura.reports.plots import COLOURS, figure, save
+from dura.reproduction.cells import Cell, cells
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

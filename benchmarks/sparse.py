@@ -25,12 +25,12 @@ import dura
 from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.data.vocabulary import Vocabulary
-from dura.experiments.store import read_graph
-from dura.experiments.trained import Trained
 from dura.models import MODELS
-from dura.models.packed import Csr, NumberType, Small
 from dura.records import RunFolder
 from dura.reports.tables import Cell, Sheet
+from dura.runs.store import read_graph
+from dura.runs.trained import Trained
+from dura.tables.packed import Csr, NumberType, Small
 
 WAYS: dict[str, tuple[float | None, NumberType]] = {
     "dense": (None, "float32"),

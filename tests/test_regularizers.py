@@ -8,7 +8,7 @@ from torch import Tensor
 
 from dura.models import MODELS, Model, SemanticMatching
 from dura.regularizers import REGULARIZERS, Regularizer, Smoothness
-from dura.table import Table
+from dura.tables.table import Table
 from dura.types import BadInput, Factors, Sizes
 from oracles import literal_penalty, literal_relation, literal_smoothness
 

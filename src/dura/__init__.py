@@ -19,8 +19,8 @@ from dura.types import BadInput, DuraError, __version__
 if TYPE_CHECKING:
     from dura.config import Experiment
     from dura.data.graph import Graph
-    from dura.experiments.api import fit, from_facts, load, open, read  # noqa: A004
-    from dura.experiments.trained import Trained
+    from dura.runs.api import fit, from_facts, load, open, read  # noqa: A004
+    from dura.runs.trained import Trained
 
 __all__ = [
     "BadInput",
@@ -39,12 +39,12 @@ __all__ = [
 _HOMES = {
     "Experiment": "dura.config",
     "Graph": "dura.data.graph",
-    "Trained": "dura.experiments.trained",
-    "fit": "dura.experiments.api",
-    "from_facts": "dura.experiments.api",
-    "load": "dura.experiments.api",
-    "open": "dura.experiments.api",
-    "read": "dura.experiments.api",
+    "Trained": "dura.runs.trained",
+    "fit": "dura.runs.api",
+    "from_facts": "dura.runs.api",
+    "load": "dura.runs.api",
+    "open": "dura.runs.api",
+    "read": "dura.runs.api",
 }
 
 

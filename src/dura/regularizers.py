@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from dura.registry import Registry
-from dura.table import Table, sum_of_parts
+from dura.tables.table import Table, sum_of_parts
 from dura.types import BadInput, Factors
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dura.analysis.sparsity import curve, entity_tables, sparse_bytes, thresholds, zeroed
 from dura.models import CP, MODELS, DistMult
-from dura.models.packed import Csr, Small
+from dura.tables.packed import Csr, Small
 from dura.types import BadInput, Metrics, Sizes
 
 SIZES = Sizes(entities=11, relations=2, times=3)

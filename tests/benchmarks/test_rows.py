@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import rows
-from dura.experiments.cells import cells
+from dura.reproduction.cells import cells
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

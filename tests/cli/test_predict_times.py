@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from dura.cli.main import app, main
 from dura.config import Experiment
 from dura.data.memory import from_facts
-from dura.experiments.parts import build_model
-from dura.experiments.trained import Trained
+from dura.runs.build import build_model
+from dura.runs.trained import Trained
 from dura.types import BadInput
 
 DAYS = [f"2014-01-{day:02d}" for day in range(1, 13)]

@@ -108,12 +108,12 @@ def test_what_is_wrong_is_one_sentence(
 @pytest.mark.parametrize(
     ("arguments", "work"),
     [
-        (("sparsity", "dura"), "dura.experiments.sparsity.sparsity_rows"),
-        (("categories", "dura"), "dura.experiments.studies.categories"),
-        (("projection", "dura"), "dura.experiments.studies.projection"),
+        (("sparsity", "dura"), "dura.studies.sparsity.sparsity_rows"),
+        (("categories", "dura"), "dura.studies.studies.categories"),
+        (("projection", "dura"), "dura.studies.studies.projection"),
         (("theory",), "dura.analysis.theory.check"),
-        (("sensitivity", "dura", "--split", "test"), "dura.experiments.trained.open_run"),
-        (("sensitivity", "nations/complex-dura", "--over", "model.rank=2,4"), "dura.experiments.sweep.sweep"),
+        (("sensitivity", "dura", "--split", "test"), "dura.runs.trained.open_run"),
+        (("sensitivity", "nations/complex-dura", "--over", "model.rank=2,4"), "dura.sweeps.sweep.sweep"),
     ],
 )
 def test_a_folder_that_cannot_be_written_is_noticed_before_the_work(

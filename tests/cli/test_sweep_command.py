@@ -225,7 +225,7 @@ def test_sensitivity_of_a_preset_trains_one_setting_at_a_time_and_ranks_test(
     assert json.loads(here(*study)) == document  # nothing is trained again
     with pytest.raises(BadInput, match="holds another study"):
         here(*(text.replace("=2,4", "=2,5") for text in study))
-    monkeypatch.setattr("dura.experiments.trained.open_run", None)  # no ranking before this
+    monkeypatch.setattr("dura.runs.trained.open_run", None)  # no ranking before this
     with pytest.raises(BadInput, match=r"'training\.batch' does not vary in these runs"):
         here("study", "sensitivity", "cross", "--over", "training.batch", "--split", "test", "--out", "again")
 
@@ -259,7 +259,7 @@ def test_test_cannot_be_ranked_after_a_study_on_valid_and_that_is_said_before_th
     trials = sorted(run.name for run in (home / "first" / "runs").iterdir())
     bare = [name for name in trials if not list((home / "first" / "runs" / name / "checkpoints").iterdir())]
     assert len(bare) == len(trials) - 1
-    monkeypatch.setattr("dura.experiments.trained.open_run", lambda *_: pytest.fail("ranked"))
+    monkeypatch.setattr("dura.runs.trained.open_run", lambda *_: pytest.fail("ranked"))
     sentence = (
         f"{len(bare)} of {len(trials)} runs have no tables to rank test with, such as first/runs/{bare[0]}: sweeps, and "
         "studies on valid, keep those of the best only; train again in a new folder (--out), a study with --split test, "

@@ -11,11 +11,11 @@ import torch
 from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.data.memory import from_facts
-from dura.experiments.trained import Trained
 from dura.inference import Answers, Question, TimeAnswers, ask, predict, score_facts, when
 from dura.inference import score as score_module
 from dura.inference.asking import read_questions
 from dura.models import MODELS, Model
+from dura.runs.trained import Trained
 from dura.types import BadInput, DuraError
 from oracles import literal_relation, literal_score
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dura.experiments.api import choose
 from dura.records import RunFolder
 from dura.reports.sensitivity import Point, along, centre, chosen_paths, draw, read_points, sheet, varied
+from dura.runs.api import choose
 from dura.types import BadInput
 
 

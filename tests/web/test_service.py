@@ -24,8 +24,8 @@ import uvicorn
 
 import dura
 from dura import inference
-from dura.experiments.trained import Trained
-from dura.models.packed import Csr
+from dura.runs.trained import Trained
+from dura.tables.packed import Csr
 from dura.types import BadInput
 from dura.web import service
 from graphs import dated_graph

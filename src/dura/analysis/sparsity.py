@@ -14,8 +14,8 @@ import numpy as np
 import torch
 
 from dura.models import Model, SemanticMatching
-from dura.models.packed import index_type
-from dura.table import Table
+from dura.tables.packed import index_type
+from dura.tables.table import Table
 from dura.types import BadInput, Metrics
 
 

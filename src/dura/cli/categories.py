@@ -31,8 +31,8 @@ def categories(
 
         dura study categories runs/none runs/dura --split valid --out studies/mine
     """
-    from dura.experiments.studies import categories as study_categories
     from dura.reports import studies
+    from dura.studies.studies import categories as study_categories
 
     check_out(out)
     with counting_bar("ranking", quiet) as progress:

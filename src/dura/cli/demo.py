@@ -12,7 +12,7 @@ from dura.cli.common import JsonOption, QuietOption, free_folder, print_json, pr
 if TYPE_CHECKING:
     from dura.data.graph import Graph
     from dura.evaluation import Result
-    from dura.experiments.trained import Trained
+    from dura.runs.trained import Trained
 
 QUESTIONS = (
     ("steroid", "affects", None),
@@ -57,8 +57,8 @@ def demo(
 
 def _train(regularizer: str, graph: Graph, out: Path | None, quiet: bool) -> Trained:
     from dura.cli.train import stop_on_interrupt
-    from dura.experiments.presets import preset
-    from dura.experiments.run import train
+    from dura.runs.presets import preset
+    from dura.runs.run import train
     from dura.training.display import display
 
     experiment = preset(f"umls/complex-{regularizer}")

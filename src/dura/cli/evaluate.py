@@ -64,8 +64,8 @@ def evaluate(
 
         dura evaluate runs/mine --json | jq .mrr
     """
-    from dura.experiments.evaluations import keep
-    from dura.experiments.trained import open_run
+    from dura.runs.evaluations import keep
+    from dura.runs.trained import open_run
 
     trained = open_run(run, device)
     with counting_bar("ranking", quiet) as progress:

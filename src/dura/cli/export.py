@@ -11,7 +11,7 @@ from dura.cli.common import JsonOption, QuietOption, RunArgument, counting_bar, 
 from dura.types import BadInput, Split
 
 if TYPE_CHECKING:
-    from dura.models.packed import NumberType
+    from dura.tables.packed import NumberType
 
 
 def export(
@@ -48,8 +48,8 @@ def export(
         raise BadInput(f"--sparse is a share of the entries, at least 0 and below 1, such as 0.7, not {sparse:g}")
     if run.resolve() in out.resolve().parents:
         raise BadInput(f"{out} is inside the run that is exported; name a folder beside it")
-    from dura.experiments.export import export_and_measure
-    from dura.experiments.trained import open_run
+    from dura.runs.export import export_and_measure
+    from dura.runs.trained import open_run
 
     dtype: NumberType = "float16" if float16 else "int8" if int8 else "float32"
     splits: list[Split] = ["valid", "test"] if test else ["valid"]

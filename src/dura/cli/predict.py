@@ -67,7 +67,7 @@ def predict(
         )
     else:
         asked = read_questions(questions)
-    from dura.experiments.trained import open_run
+    from dura.runs.trained import open_run
 
     trained = open_run(run, device)
     answers = ask(trained.model, trained.graph, asked, k, known=known)

@@ -45,8 +45,8 @@ def projection(
 
         dura study projection runs/none runs/dura --questions mine.tsv --answers 100
     """
-    from dura.experiments.studies import projection as study_projection
     from dura.reports import studies
+    from dura.studies.studies import projection as study_projection
 
     check_out(out)
     with counting_bar("pictures", quiet) as progress:

@@ -13,9 +13,9 @@ from dura.cli.common import JsonOption, QuietOption, check_out, print_json, say
 from dura.types import BadInput
 
 if TYPE_CHECKING:
-    from dura.experiments.cells import Cell
-    from dura.experiments.reproduce import Limits, Standing
-    from dura.experiments.tally import Tally
+    from dura.reproduction.cells import Cell
+    from dura.reproduction.reproduce import Limits, Standing
+    from dura.reproduction.tally import Tally
 
 DIGITS = {"minutes": 2}
 
@@ -60,7 +60,7 @@ def reproduce(
 
         dura reproduce all --show
     """
-    from dura.experiments.cells import ALL, cells
+    from dura.reproduction.cells import ALL, cells
 
     if listing:
         _list(cells(table or ALL, laptop=laptop or None, only=only or ()), as_json)
@@ -96,11 +96,11 @@ def reproduce(
 def _limits(jobs: int, device: str, tasks: int) -> Limits:
     """Cores and memory shared out; a GPU takes one run at a time and has memory of its own."""
     from dura.data.cost import cores, free_memory
-    from dura.experiments.reproduce import Limits
+    from dura.reproduction.reproduce import Limits
 
     on_cpu = device in ("", "cpu")
     if not on_cpu:
-        from dura.experiments.parts import checked_device
+        from dura.runs.build import checked_device
 
         checked_device(device)
     jobs = min(jobs or (cores() if on_cpu else 1), tasks)
@@ -111,8 +111,8 @@ def _run(chosen: Sequence[Cell], seeds: int, limits: Limits, out: Path, quiet: b
     """Run what is not done yet; returns why cells failed."""
     from dura.cli.train import stop_on_interrupt
     from dura.data.cost import measured_speed
-    from dura.experiments.reproduce import reproduce as run
-    from dura.experiments.tasks import Task
+    from dura.reproduction.reproduce import reproduce as run
+    from dura.reproduction.tasks import Task
 
     speed = measured_speed()
     costs = {cell.preset: cell.cost(speed) for cell in chosen}
@@ -156,8 +156,8 @@ def _display(quiet: bool) -> Iterator[tuple[Callable[[str], None], Callable[[Sta
 
 def _tallies(table: str, laptop: bool, out: Path, seeds: int, failures: dict[str, str]) -> dict[str, list[Tally]]:
     """The whole tables, whatever `--only` left out: their files must not lose what was run before."""
-    from dura.experiments.cells import ALL, TABLES, cells
-    from dura.experiments.tally import tally
+    from dura.reproduction.cells import ALL, TABLES, cells
+    from dura.reproduction.tally import tally
 
     names = [name for name in TABLES if table in (name, ALL)]
     rows = {cell.preset: tally(cell, out, seeds, failures) for cell in cells(table, laptop=laptop)}
@@ -168,8 +168,8 @@ def _report(
     tallies: dict[str, list[Tally]], chosen: set[str], laptop: bool, out: Path, as_json: bool, write: bool
 ) -> dict[str, Any]:
     """Write the whole tables, print what was chosen of them; returns them for JSON."""
-    from dura.experiments.tally import summary
     from dura.reports.tables import Sheet
+    from dura.reproduction.tally import summary
 
     documents: dict[str, Any] = {}
     for name, rows in tallies.items():

@@ -92,10 +92,10 @@ def _vary(
     name: str, over: Sequence[str], settings: Sequence[str], split: Judged, out: Path, jobs: int, quiet: bool
 ) -> tuple[list[Path], list[str]]:
     """Train the variations as a sweep in the study's folder, or what is left of them; returns their runs."""
-    from dura.experiments.api import choose
-    from dura.experiments.space import Sweep
-    from dura.experiments.sweep import resume, sweep
-    from dura.experiments.trials import SweepFolder
+    from dura.runs.api import choose
+    from dura.sweeps.space import Sweep
+    from dura.sweeps.sweep import resume, sweep
+    from dura.sweeps.trials import SweepFolder
     from dura.training.trainer import Interrupted
 
     experiment = choose(name, settings=dict(assignment(text) for text in settings))
@@ -170,7 +170,7 @@ def _judge(split: Judged, runs: Sequence[Path], count: Callable[[int, int], None
         return best_valid
 
     def test(run: Path) -> float:
-        from dura.experiments.trained import open_run
+        from dura.runs.trained import open_run
 
         mrr = open_run(run).evaluate("test").mrr
         count(list(runs).index(run) + 1, len(runs))

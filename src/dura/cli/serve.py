@@ -36,7 +36,7 @@ def serve(
         if error.name not in ("fastapi", "uvicorn", "pydantic", "starlette"):
             raise
         raise DuraError("the service needs fastapi and uvicorn; pip install 'dura[serve]'") from None
-    from dura.experiments.trained import open_run
+    from dura.runs.trained import open_run
 
     trained = open_run(run, device)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends it as Ctrl-C does

@@ -40,8 +40,8 @@ def sparsity(
     """  # fmt: skip
     chosen = _shares(shares)
     names = _names(runs)
-    from dura.experiments.sparsity import sparsity_rows
     from dura.reports import sparsity as report
+    from dura.studies.sparsity import sparsity_rows
 
     check_out(out)
     rows: list[dict[str, Any]] = []

@@ -13,8 +13,8 @@ from dura.cli.common import JsonOption, QuietOption, assignment, counting_bar, f
 from dura.types import BadInput, DuraError
 
 if TYPE_CHECKING:
-    from dura.experiments.sweep import Outcome
     from dura.reports.tables import Sheet
+    from dura.sweeps.sweep import Outcome
 
 SHOWN = 20
 """The terminal shows so many trials; the files have all."""
@@ -96,7 +96,7 @@ def sweep(
         given = {"file": experiment, "--out": out, "--set": settings}
         if wrong := [name for name, value in given.items() if value]:
             raise BadInput(f"--resume continues a sweep with its own settings and takes no {', '.join(wrong)}")
-        from dura.experiments.sweep import resume as go_on
+        from dura.sweeps.sweep import resume as go_on
 
         with _written_if_stopped(resume), watched(quiet) as (notify, stopped):
             found = go_on(resume, trials=trials, keep=keep, jobs=jobs, notify=notify, stopped=stopped)
@@ -116,10 +116,10 @@ def _begin(
 ) -> Outcome:
     if experiment is None:
         raise BadInput("which sweep? give a .toml file with a table [sweep], or one that 'dura sweep --list' shows")
-    from dura.experiments.space import read_sweep
+    from dura.sweeps.space import read_sweep
 
     plan = read_sweep(experiment).fixed(dict(assignment(text) for text in settings)).changed(trials=trials, keep=keep)
-    from dura.experiments.sweep import sweep as run
+    from dura.sweeps.sweep import sweep as run
 
     folder = out or free_folder("sweeps", experiment.removesuffix(".toml").replace("/", "-").lstrip(".-") or "sweep")
     with _written_if_stopped(folder), watched(quiet) as (notify, stopped):
@@ -129,7 +129,7 @@ def _begin(
 @contextmanager
 def _written_if_stopped(folder: Path) -> Iterator[None]:
     """Ctrl-C leaves the table, the figures and best.toml of the trials that have ended."""
-    from dura.experiments.sweep import outcome
+    from dura.sweeps.sweep import outcome
     from dura.training.trainer import Interrupted
 
     try:
@@ -203,7 +203,7 @@ def _report(found: Outcome, as_json: bool, quiet: bool) -> None:
 
 
 def _list(as_json: bool) -> None:
-    from dura.experiments.space import grids, read_sweep
+    from dura.sweeps.space import grids, read_sweep
 
     plans = {name: read_sweep(name) for name in grids()}
     if as_json:

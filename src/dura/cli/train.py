@@ -16,12 +16,12 @@ from dura.types import BadInput
 
 if TYPE_CHECKING:
     from dura.config import Experiment
-    from dura.experiments.trained import Trained
+    from dura.runs.trained import Trained
 
 
 def complete_preset(incomplete: str) -> list[str]:
     """Shell completion of preset names."""
-    from dura.experiments.presets import presets as known
+    from dura.runs.presets import presets as known
 
     return [name for name in known() if name.startswith(incomplete)]
 
@@ -168,7 +168,7 @@ def _begin(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    from dura.experiments.api import choose
+    from dura.runs.api import choose
 
     experiment = choose(preset, graph=graph, settings=more, **chosen)
     if not experiment.graph.source:
@@ -177,12 +177,12 @@ def _begin(
         )
     if time is not None:
         experiment = _with_time(experiment, time)
-    from dura.experiments.store import load_graph
-    from dura.experiments.tracking import open_trackers, tracking
+    from dura.runs.store import load_graph
+    from dura.runs.trackers import open_trackers, tracking
 
     trackers = open_trackers(track)
     read = load_graph(experiment.graph, None if quiet else lambda sentence: say(f"dura: {sentence}"))
-    from dura.experiments.run import train as run
+    from dura.runs.run import train as run
     from dura.training.display import display
 
     if read.times is not None:
@@ -209,10 +209,10 @@ def _with_time(experiment: Experiment, time: str) -> Experiment:
 
 
 def _continue(path: Path, track: list[str], as_json: bool, quiet: bool) -> None:
-    from dura.experiments.run import resume
-    from dura.experiments.store import read_settings
-    from dura.experiments.tracking import open_trackers, tracking
     from dura.records import RunFolder
+    from dura.runs.run import resume
+    from dura.runs.store import read_settings
+    from dura.runs.trackers import open_trackers, tracking
     from dura.training.display import display
 
     folder, trackers = RunFolder.open(path), open_trackers(track)
@@ -279,8 +279,8 @@ def presets(as_json: JsonOption = False) -> None:
 
         dura presets
     """
-    from dura.experiments.presets import preset as read
-    from dura.experiments.presets import presets as known
+    from dura.runs.presets import preset as read
+    from dura.runs.presets import presets as known
 
     rows = {name: read(name) for name in known()}
     if as_json:

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from dura.data.questions import Questions, reciprocal
 from dura.models import Model
-from dura.models.packed import Packed
-from dura.table import flushing
+from dura.tables.packed import Packed
+from dura.tables.table import flushing
 from dura.types import BadInput, DuraError, IntArray, Ranks
 
 Twins = tuple[Tensor, Tensor]

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dura.table import Table, sum_of_parts
+from dura.tables.table import Table, sum_of_parts
 
 Weights = tuple[float, float]
 """Of the plain rows and of the turned ones."""

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from dura.models.families import Family, Relations, Rows
-from dura.models.packed import Packed
-from dura.table import Table
+from dura.tables.packed import Packed
+from dura.tables.table import Table
 from dura.types import BadInput, Factors, Sizes
 
 LARGEST_RANK = 100_000

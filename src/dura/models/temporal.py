@@ -14,7 +14,7 @@ from torch import Tensor
 
 from dura.models.families import ComplexDiagonal, Dense, Products, Relations, Rows, as_complex, as_real
 from dura.models.model import SemanticMatching
-from dura.table import Table
+from dura.tables.table import Table
 from dura.types import BadInput, Factors, Sizes
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adagrad import adagrad
 
-from dura.table import Table
+from dura.tables.table import Table
 from dura.types import BadInput
 
 HIDDEN = ("params", "fused", "foreach", "capturable", "differentiable", "maximize")

@@ -21,7 +21,7 @@ from dura.data.questions import Questions
 from dura.models import Model
 from dura.objectives import Objective
 from dura.regularizers import Regularizer
-from dura.table import Table
+from dura.tables.table import Table
 from dura.training.checkpoint import Checkpoints
 from dura.types import DuraError
 

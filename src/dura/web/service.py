@@ -24,10 +24,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from dura.experiments.trained import Trained
 from dura.inference import Question, ask
 from dura.inference.answers import HOLE
-from dura.models.packed import Csr, Packed
+from dura.runs.trained import Trained
+from dura.tables.packed import Csr, Packed
 from dura.types import BadInput, DuraError, __version__
 
 MOST, MOST_ANSWERS = 1_000, 10_000

@@ -1,1 +1,0 @@
-"""Bridges: ways into and out of other ecosystems. Nothing is here yet."""

@@ -1,0 +1,60 @@
+"""Auto: the batch that this machine takes best for this model and graph, by a short measurement."""
+
+from __future__ import annotations
+
+import time
+
+from dura.config import Experiment
+from dura.data.graph import Graph
+from dura.objectives import OBJECTIVES, CrossEntropy
+from dura.runs.build import build, questions_of, torch_settings
+from dura.training.trainer import Plan, Trainer
+
+SIZES = (64, 128, 256, 512, 1024, 2048)
+ENOUGH = 0.85
+"""A smaller batch makes more steps an epoch and learns more from it: the smallest with this share of the best speed is taken."""
+LEAST_STEPS = 50
+"""An epoch should have so many steps; a larger batch is not tried."""
+SECONDS = 10.0
+"""No larger batch is tried once so much time is spent."""
+
+
+def settle(experiment: Experiment, graph: Graph) -> tuple[Experiment, str]:
+    """The experiment with a number in place of `training.batch = "auto"`, and a sentence that says what was measured."""
+    began, speeds = time.monotonic(), dict[int, float]()
+    questions = questions_of(experiment, graph)
+    for size in SIZES:
+        late = time.monotonic() - began > SECONDS or size * LEAST_STEPS > len(questions)
+        if speeds and late:
+            break
+        speeds[size] = _speed(experiment.with_value("training.batch", size), graph)
+    chosen = pick(speeds)
+    experiment = experiment.with_value("training.batch", chosen)
+    objective = OBJECTIVES.build(experiment.objective.name, experiment.objective.options)
+    block = objective.size(chosen, graph.sizes.entities) if isinstance(objective, CrossEntropy) else chosen
+    measured = ", ".join(f"{size}: {speed:,.0f}" for size, speed in speeds.items())
+    return experiment, f"auto took batches of {chosen} questions in blocks of {block} (facts/s by batch: {measured})"
+
+
+def pick(speeds: dict[int, float]) -> int:
+    """The smallest batch that has nearly the speed of the best.
+
+    >>> pick({64: 700.0, 128: 880.0, 256: 990.0, 512: 1000.0})
+    128
+    """
+    return min(size for size, speed in speeds.items() if speed >= ENOUGH * max(speeds.values()))
+
+
+def _speed(experiment: Experiment, graph: Graph) -> float:
+    """Facts a second over the faster of two steps after one to warm up, on tables that are thrown away."""
+    parts, size = build(experiment, graph.sizes), experiment.training.questions_a_step
+    questions = questions_of(experiment, graph)
+    plan = Plan(batch=size)
+    trainer = Trainer(parts.model, parts.objective, parts.regularizer, parts.optimizer, questions, plan)
+    speeds = []
+    with torch_settings(experiment, parts.model):
+        for _, batch in zip(range(3), questions.batches(size, seed=0, epoch=0), strict=False):
+            began = time.perf_counter()
+            trainer.step(batch)
+            speeds.append(batch.facts / (time.perf_counter() - began))
+    return max(speeds[1:] or speeds)

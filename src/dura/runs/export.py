@@ -1,0 +1,177 @@
+"""Export: a run folder with the tables alone, as they are, or sparse, or in small numbers.
+
+What an exported run holds is opened, evaluated and asked like any other run; it cannot be resumed. A packed table stands in the
+checkpoint's safetensors as TABLE.data, TABLE.scale (int8), and where it is sparse TABLE.indices and TABLE.indptr.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from dura.analysis.sparsity import entity_tables, thresholds
+from dura.config import Experiment
+from dura.models import Model, SemanticMatching
+from dura.records import PACKED, PLAIN, RunFolder
+from dura.runs.build import build_model
+from dura.runs.store import load_tables, write_graph
+from dura.tables.packed import NUMBER_TYPES, Csr, NumberType, Packed, Small, open_packed
+from dura.training.checkpoint import Checkpoints
+from dura.types import BadInput, DuraError, Sizes, Split
+
+if TYPE_CHECKING:
+    from dura.evaluation import Result
+    from dura.runs.trained import Trained
+
+FORMAT = 1
+"""The newest format of packed tables that this program reads, and the one it writes."""
+
+
+def export(
+    trained: Trained, path: str | Path, *, sparse: float | None = None, dtype: NumberType = "float32"
+) -> RunFolder:
+    """Write a run folder without the state of training; `sparse` is the share of the entities' entries to make zero.
+
+    Without either option the tables are written as they are, packed ones packed.
+    """
+    out = Path(path)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise BadInput(f"{out} is there already and not an empty folder; name a new folder to export to")
+    tensors, packed = _stored(trained.model, sparse, dtype)
+    folder = RunFolder.create(out)
+    folder.write_settings(trained.experiment.to_toml())
+    folder.append({"kind": "export", **packed})
+    Checkpoints(folder.path / "checkpoints").save_best(0, tensors, {"packed": packed} if packed else {})
+    write_graph(folder, trained.graph, PACKED if packed else PLAIN)
+    return folder
+
+
+def _stored(model: Model, sparse: float | None, dtype: NumberType) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors to write, and what they are where some are packed."""
+    if dtype not in NUMBER_TYPES:
+        raise BadInput(f"dtype is {dtype!r}, but tables are stored as {', '.join(NUMBER_TYPES)}")
+    own = {name: table for name, table in vars(model).items() if isinstance(table, Packed)}
+    if own:
+        if sparse is not None or dtype != "float32":
+            entity_tables(model)  # refuses
+        zeros = _zeros(model) if any(isinstance(table, Csr) for table in own.values()) else None
+        about: dict[str, Any] = {"format": FORMAT, "dtype": next(iter(own.values())).number_type, "sparse": zeros}
+    elif sparse is None and dtype == "float32":
+        return {name: table.detach().cpu() for name, table in model.named_parameters()}, {}
+    else:
+        tables = entity_tables(model)
+        threshold = None if sparse is None else thresholds(model, [sparse])[0]
+        about = {"format": FORMAT, "dtype": dtype, "sparse": sparse, "threshold": threshold}
+        own = {
+            name: Small.of(table, dtype) if threshold is None else Csr.of(table, dtype, threshold)
+            for name, table in tables.items()
+        }
+    rest = {name: table.detach().cpu() for name, table in model.named_parameters() if name not in own}
+    tensors = {f"{name}.{part}": tensor for name, table in own.items() for part, tensor in table.tensors().items()}
+    return tensors | _small(rest, about["dtype"]), about
+
+
+def _small(tables: Mapping[str, Tensor], dtype: NumberType) -> dict[str, Tensor]:
+    """The tables of relations and times: stored in the same type, but never sparse."""
+    if dtype == "float32":
+        return dict(tables)
+    packed = {name: Small.of(table.reshape(-1, table.shape[-1]), dtype) for name, table in tables.items()}
+    return {f"{name}.{part}": tensor for name, table in packed.items() for part, tensor in table.tensors().items()}
+
+
+def open_exported(
+    experiment: Experiment, sizes: Sizes, tensors: Mapping[str, Tensor], about: Mapping[str, Any], device: str
+) -> Model:
+    """The model whose tables of entities stay packed; those of relations and times are made float32."""
+    if about["format"] > FORMAT:
+        raise DuraError(
+            f"the tables have the packed format {about['format']}, but this dura reads up to {FORMAT}; update dura"
+        )
+    if device != "cpu":
+        raise BadInput(f"an exported run with packed tables is used on the CPU, not on {device!r}; leave --device out")
+    parts: dict[str, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        name, _, part = key.partition(".")
+        parts.setdefault(name, {})[part] = tensor
+    # With one entity, so that no table as large as the packed one is ever made.
+    model = build_model(experiment, replace(sizes, entities=1), device)
+    assert isinstance(model, SemanticMatching)
+    model.sizes = sizes
+    for name, table in entity_tables(model).items():
+        packed = open_packed(parts.get(name, {}), (sizes.entities, table.shape[1]))
+        delattr(model, name)
+        setattr(model, name, packed)
+    load_tables(model, {name: _dense(parts.get(name, {}), table) for name, table in model.named_parameters()})
+    return model
+
+
+def _dense(parts: Mapping[str, Tensor], like: Tensor) -> Tensor:
+    """A table of relations or times as it is used."""
+    if "" in parts:
+        return parts[""]
+    lines = like.numel() // like.shape[-1]
+    return open_packed(parts, (lines, like.shape[-1])).unpacked().reshape(like.shape)
+
+
+def export_and_measure(
+    trained: Trained,
+    path: Path,
+    *,
+    sparse: float | None = None,
+    dtype: NumberType = "float32",
+    splits: Sequence[Split] = ("valid",),
+    progress: Callable[[int, int], None] | None = None,
+) -> dict[str, Any]:
+    """Export a run, open what was written, and say what it saves and what it costs by ranking with both.
+
+    Plain values: bytes of the tables and of the folder, and for each of the splits that has facts its metrics, each before and
+    after. The same is added to the exported run's records.
+    """
+    from dura.runs.trained import open_run
+
+    folder = export(trained, path, sparse=sparse, dtype=dtype)
+    exported = open_run(path)
+    splits = [split for split in splits if len(trained.graph.facts(split))]
+    report = {
+        "sparse": sparse,
+        "dtype": folder.records()[0].get("dtype", dtype),
+        "threshold": folder.records()[0].get("threshold"),
+        "zeros": None if sparse is None else _zeros(exported.model),
+        "bytes": {
+            "tables": {"before": _bytes(trained.model), "after": _size(path / "checkpoints", "best-*")},
+            "folder": {"before": _size(trained.path, "**/*"), "after": _size(path, "**/*")},
+        },
+        "figures": {
+            split: {
+                "before": _figures(trained.evaluate(split, progress=progress)),
+                "after": _figures(exported.evaluate(split, progress=progress)),
+            }
+            for split in splits
+        },
+    }
+    folder.append({"kind": "measured", "run": str(trained.path), **report})
+    return report
+
+
+def _figures(result: Result) -> dict[str, float]:
+    return {"mrr": result.mrr, **{f"hits@{k}": share for k, share in result.hits.items()}}
+
+
+def _zeros(model: Model) -> float:
+    """The share of entries that are not stored in the sparse tables."""
+    tables = [table for table in vars(model).values() if isinstance(table, Csr)]
+    return 1 - sum(len(table.data) for table in tables) / sum(len(table) * table.shape[1] for table in tables)
+
+
+def _bytes(model: Model) -> int:
+    """The bytes of all tables, stored as they are."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in _stored(model, None, "float32")[0].values())
+
+
+def _size(folder: Path | None, pattern: str) -> int | None:
+    """The bytes of some files of a folder; None for a model that stands in none."""
+    return None if folder is None else sum(file.stat().st_size for file in folder.glob(pattern) if file.is_file())

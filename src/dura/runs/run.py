@@ -1,0 +1,168 @@
+"""Run: train an experiment, in a run folder or in memory, and continue one that was stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dura.config import Experiment
+from dura.data.graph import Graph
+from dura.evaluation import metrics, rank
+from dura.models import Temporal
+from dura.records import RunFolder
+from dura.runs.auto import settle
+from dura.runs.build import Parts, build, complete, questions_of, torch_settings
+from dura.runs.store import load_tables, read_graph, read_settings, write_graph
+from dura.runs.trained import Trained, open_run
+from dura.tables.table import flushing
+from dura.training.checkpoint import Checkpoints
+from dura.training.trainer import Interrupted, Listener, Plan, Progress, Trainer
+from dura.types import BadInput, DuraError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Recorder:
+    """Writes what training says into the run's records."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+
+    def step(self, progress: Progress, steps_in_epoch: int) -> None:
+        """Steps are not recorded."""
+
+    def epoch(self, record: dict[str, Any]) -> None:
+        """One line an epoch."""
+        self.folder.append({"kind": "epoch", **record})
+
+    def notice(self, sentence: str) -> None:
+        """One line a notice."""
+        self.folder.append({"kind": "notice", "text": sentence})
+
+
+@flushing()
+def train(
+    experiment: Experiment,
+    graph: Graph,
+    out: Path | None = None,
+    *,
+    listeners: tuple[Listener, ...] = (),
+    stopped: Callable[[], bool] = lambda: False,
+) -> Trained:
+    """Train on the graph; with `out` in a run folder that can be resumed, without it in memory."""
+    experiment, said = complete(experiment), ""
+    if experiment.training.batch == "auto":
+        experiment, said = settle(experiment, graph)
+        for listener in listeners:
+            listener.notice(said)
+    parts = build(experiment, graph.sizes)
+    if out is None:
+        trainer = _trainer(experiment, graph, parts, None, listeners, stopped)
+        with torch_settings(experiment, parts.model):
+            trainer.run()
+        if trainer.best_state:
+            load_tables(parts.model, trainer.best_state)
+        return Trained(parts.model, graph, experiment)
+    folder = RunFolder.create(out)
+    with folder.lock(), torch_settings(experiment, parts.model):
+        folder.write_settings(experiment.to_toml())
+        folder.append({"kind": "start"} | ({"auto": said} if said else {}))
+        write_graph(folder, graph)
+        _finish(_trainer(experiment, graph, parts, folder, listeners, stopped), folder)
+    return open_run(out, experiment.training.device)
+
+
+@flushing()
+def resume(
+    path: Path,
+    *,
+    listeners: tuple[Listener, ...] = (),
+    stopped: Callable[[], bool] = lambda: False,
+) -> Trained:
+    """Continue a stopped run, step for step as if it had never been stopped."""
+    folder = RunFolder.open(path)
+    experiment, graph = read_settings(folder), read_graph(folder)
+    parts = build(experiment, graph.sizes)
+    with folder.lock(), torch_settings(experiment, parts.model):
+        trainer = _trainer(experiment, graph, parts, folder, listeners, stopped)
+        _restore(trainer, folder)
+        folder.append({"kind": "resume", "epoch": trainer.progress.epoch, "step": trainer.progress.step})
+        _finish(trainer, folder)
+    return open_run(path, experiment.training.device)
+
+
+def _restore(trainer: Trainer, folder: RunFolder) -> None:
+    """Put the trainer where the run stopped; a run that never reached a checkpoint begins anew."""
+    checkpoints = Checkpoints(folder.path / "checkpoints")
+    newest = checkpoints.newest(trainer.notice)
+    if newest is not None:
+        trainer.restore(*newest)
+        if trainer.progress.best_epoch and not checkpoints.best_is_whole():
+            trainer.notice("the best checkpoint is missing or damaged; the newest takes its place")
+            trainer.renew_best()
+        return
+    kinds = {record.get("kind") for record in folder.records()}
+    if (folder.path / "checkpoints" / "best.json").exists() and ("start" not in kinds or "end" in kinds):
+        raise BadInput(
+            f"{folder.path} holds a trained model without the state of its training, so it cannot be continued"
+        )
+    trainer.notice("the run has no checkpoint yet, so it begins anew")
+
+
+def _finish(trainer: Trainer, folder: RunFolder) -> None:
+    try:
+        progress = trainer.run()
+    except Interrupted as error:
+        raise Interrupted(f"{error}; continue with: dura train --resume {folder.path}") from None
+    except DuraError as error:
+        folder.append({"kind": "failure", "text": str(error)})
+        raise
+    folder.append(
+        {
+            "kind": "end",
+            "epoch": progress.epoch,
+            "best_epoch": progress.best_epoch,
+            "seconds": progress.seconds,
+        }
+    )
+
+
+def _trainer(
+    experiment: Experiment,
+    graph: Graph,
+    parts: Parts,
+    folder: RunFolder | None,
+    listeners: tuple[Listener, ...],
+    stopped: Callable[[], bool],
+) -> Trainer:
+    t = experiment.training
+
+    def validate() -> dict[str, float]:
+        figures = metrics(rank(parts.model, graph.asked("valid"), graph.known, len(graph.relations)))
+        return {"mrr": figures.mrr, **{f"hits@{k}": share for k, share in figures.hits.items()}}
+
+    return Trainer(
+        parts.model,
+        parts.objective,
+        parts.regularizer,
+        parts.optimizer,
+        questions_of(experiment, graph),
+        Plan(t.epochs, t.questions_a_step, t.seed, t.validate_every, t.patience, t.checkpoint_every, t.anneal),
+        validate=validate if len(graph.valid) else None,
+        checkpoints=None if folder is None else Checkpoints(folder.path / "checkpoints"),
+        listeners=listeners if folder is None else (Recorder(folder), *listeners),
+        stopped=stopped,
+        smooth=_smoothness(parts, graph),
+        redraw=partial(questions_of, experiment, graph) if graph.intervals else None,
+    )
+
+
+def _smoothness(parts: Parts, graph: Graph) -> Callable[[], Tensor | float]:
+    """The penalty on neighbouring times, nothing where the model has none."""
+    if not isinstance(parts.model, Temporal) or graph.times is None:
+        return lambda: 0.0
+    table, family = parts.model.times, parts.model.family
+    return partial(parts.smoothness, table, len(graph.times.positions), 2 if family.complex else 1)

@@ -1,0 +1,310 @@
+"""Cells, their cost, and the runs behind a table: real processes on tiny settings."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+import dura
+from dura.config import Experiment
+from dura.data.cost import cores, duration, free_memory
+from dura.records import RunFolder
+from dura.reproduction.cells import (
+    MATRIX_BYTES_A_SECOND,
+    MATRIX_SECONDS,
+    PROCESS_BYTES,
+    QUESTIONS,
+    ROW_BYTES_A_SECOND,
+    START_SECONDS,
+    STEP_SECONDS,
+    Cell,
+    cells,
+)
+from dura.reproduction.reproduce import Limits, Standing, reproduce
+from dura.reproduction.tally import Tally, summary, tally
+from dura.reproduction.tasks import Task
+from dura.runs.presets import preset
+from dura.runs.run import train
+from dura.training.trainer import Interrupted
+from dura.types import BadInput, DuraError
+
+TWO = Limits(jobs=2, threads=1, memory=10**12)
+
+
+@pytest.fixture(autouse=True)
+def no_other_graphs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DURA_DATA", "")
+    monkeypatch.setenv("DURA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("PYTHONPATH", str(Path(dura.__file__).parents[1]))
+
+
+def tiny(folder: Path, name: str, **settings: int | float | str) -> Cell:
+    """A cell of our own: its preset is a file."""
+    experiment = preset("nations/cp-none")
+    for key, value in {"model__rank": 4, "training__epochs": 2, **settings}.items():
+        experiment = experiment.with_value(key.replace("__", "."), value)
+    path = folder / f"{name}.toml"
+    path.write_text(experiment.to_toml())
+    return Cell(os.path.relpath(path), experiment, {})
+
+
+# -- which cells ----------------------------------------------------------------------------------------------------
+
+
+def test_tables_and_forms() -> None:
+    full, laptop = cells("main", laptop=False), cells("main", laptop=True)
+    assert len(full) == len(laptop) == 18
+    assert [cell.system for cell in full[:6]] == ["CP", "CP-DURA", "ComplEx", "ComplEx-DURA", "RESCAL", "RESCAL-DURA"]
+    assert {cell.laptop for cell in laptop} == {True}
+    assert len(cells("main")) == 36
+    assert len(cells("small", laptop=True)) == len(cells("small", laptop=False)) == 33
+    assert len(cells()) == 171
+
+
+def test_the_paper_stands_beside_both_forms() -> None:
+    (full,) = cells("main", laptop=False, only=["fb15k-237/complex-dura"])
+    (laptop,) = cells("main", only=["fb15k-237/complex-dura-laptop"])
+    assert full.paper == laptop.paper == {"mrr": 0.371, "hits@1": 0.276, "hits@10": 0.56}
+    assert full.expected is None and laptop.expected == preset(laptop.preset).expected["mrr"]
+    assert full.band is None and laptop.band == tuple(preset(laptop.preset).expected["band"])
+    (small,) = cells("small", only=["umls/cp-n3"])
+    assert small.paper == {} and small.expected == 0.913 and small.band == (0.876, 0.950)
+
+
+def test_only_adds_within_a_kind_and_narrows_across() -> None:
+    chosen = cells("regularizers", laptop=True, only=["wn18rr", "fb15k-237", "complex", "dura"])
+    assert [cell.preset for cell in chosen] == ["wn18rr/complex-dura-laptop", "fb15k-237/complex-dura-laptop"]
+
+
+@pytest.mark.parametrize(
+    ("table", "only", "sentence"),
+    [
+        ("mian", (), "the table 'mian' is not known; known are main, regularizers, .*; did you mean 'main'?"),
+        ("main", ("wn18r",), "--only 'wn18r' is no graph, model, .*: fb15k-237, wn18rr.*did you mean 'wn18rr'?"),
+        ("all", ("wn18rr", "dura1"), "no cell with laptop settings for --only wn18rr --only dura1; see: dura rep"),
+    ],
+)
+def test_unknown_names_are_refused(table: str, only: tuple[str, ...], sentence: str) -> None:
+    with pytest.raises(BadInput, match=sentence):
+        cells(table, laptop=True, only=only)
+
+
+# -- what they cost -------------------------------------------------------------------------------------------------
+
+
+def test_questions_are_counted_right() -> None:
+    for name in ("umls", "nations", "kinships"):
+        assert len(dura.load(name).questions) == QUESTIONS[name]
+
+
+def test_cost_follows_the_tables_of_the_model() -> None:
+    (complex_,) = cells(only=["fb15k-237/complex-dura-laptop"])
+    numbers = 400 * (14541 + 2 * 237)
+    bytes_, seconds = complex_.cost(1e9)
+    assert bytes_ == PROCESS_BYTES + 3 * 4 * numbers + 4 * 14541 * 250
+    steps = -(-149_689 // 250)
+    assert seconds == pytest.approx(START_SECONDS + 24 * (6 * 149_689 * 14541 * 400 / 1e9 + steps * STEP_SECONDS))
+    (trescal,) = cells(only=["icews05-15/trescal-dura1"])
+    numbers = 10488 * 256 + (2 * 251 + 4017) * 256**2
+    bytes_, seconds = trescal.cost(1e9)
+    assert bytes_ == PROCESS_BYTES + 3 * 4 * numbers + 4 * 10488 * 1000
+    facts = 2 * 368_962  # batches of facts ask each one
+    pairs = 1000  # nearly as many as facts of a step
+    step = STEP_SECONDS + pairs * (MATRIX_SECONDS + 4 * 256**2 / MATRIX_BYTES_A_SECOND)
+    assert seconds == pytest.approx(START_SECONDS + 50 * (6 * facts * 10488 * 256 / 1e9 + 738 * step), rel=1e-4)
+    (cp,) = cells(only=["wn18rr/cp-none-laptop"])
+    bytes_, seconds = cp.cost(1e9)  # a sample of the entities is scored, but all have rows
+    assert bytes_ == PROCESS_BYTES + 3 * 4 * 200 * (2 * 40943 + 22) + 4 * 2048 * 250
+    step = STEP_SECONDS + 4 * 200 * 2048 / ROW_BYTES_A_SECOND
+    assert seconds == pytest.approx(START_SECONDS + 24 * (6 * 103_509 * 2048 * 200 / 1e9 + 415 * step))
+
+
+def test_the_limit_of_a_container_counts(tmp_path: Path) -> None:
+    def tell(name: str, text: str) -> None:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    assert free_memory(tmp_path) is None
+    tell("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    5000 kB\n")
+    assert free_memory(tmp_path) == 5_120_000
+    tell("sys/fs/cgroup/memory.max", "max\n")
+    tell("sys/fs/cgroup/memory.current", "3000000\n")
+    tell("sys/fs/cgroup/memory.stat", "anon 2000000\ninactive_file 400000\n")
+    assert free_memory(tmp_path) == 5_120_000
+    tell("sys/fs/cgroup/memory.max", "4000000\n")
+    assert free_memory(tmp_path) == 1_400_000
+    tell("sys/fs/cgroup/memory/memory.limit_in_bytes", "3500000\n")
+    tell("sys/fs/cgroup/memory/memory.usage_in_bytes", "3500001\n")
+    assert free_memory(tmp_path) == 0
+
+
+def test_the_machine_is_asked() -> None:
+    assert cores() >= 1
+    free = free_memory()
+    assert free is None or 10**7 < free < 10**15
+    assert [duration(s) for s in (0.25, 90, 7300)] == ["0.25 s", "2 min", "2 h"]
+
+
+# -- running them ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("reproduce")
+
+
+@pytest.fixture(scope="module")
+def done(folder: Path) -> tuple[Task, Task, dict[str, str], list[str], list[Standing]]:
+    """One task that ends well and one that fails, run together."""
+    good, bad = tiny(folder, "good"), tiny(folder, "bad", optimizer__lr=1e39)
+    tasks = (Task(good, 3, folder / "out"), Task(bad, 0, folder / "out"))
+    said: list[str] = []
+    shown: list[Standing] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(dura.__file__).parents[1]))
+        failures = reproduce(tasks, lambda _: 1, TWO, say=said.append, show=shown.append)
+    return *tasks, failures, said, shown
+
+
+def test_a_failure_does_not_stop_the_others(
+    done: tuple[Task, Task, dict[str, str], list[str], list[Standing]],
+) -> None:
+    good, bad, failures, said, shown = done
+    assert list(failures) == [bad.name]
+    assert "the loss became" in failures[bad.name] and "\n" not in failures[bad.name]
+    assert good.result() is not None and bad.result() is None
+    assert said[:2] == [f"{good.name}: training", f"{bad.name}: training"]
+    assert f"{good.name}: evaluating" in said and said.index(f"{good.name}: evaluating") > 1
+    assert max(len(standing.running) for standing in shown) == 2
+    assert shown[-1].tasks == 2
+
+
+def test_the_result_is_that_of_the_same_training_here(
+    done: tuple[Task, Task, dict[str, str], list[str], list[Standing]],
+) -> None:
+    good = done[0]
+    found = good.result()
+    assert found is not None
+    here = train(good.settings, dura.load("nations")).evaluate("test")
+    assert found["result"]["mrr"] == pytest.approx(here.mrr, abs=1e-9)
+    assert found["settings"]["training"]["seed"] == 3 and found["seed"] == 3 and found["format"] == 1
+    assert found["training"]["epoch"] == 2 and found["training"]["seconds"] > 0
+    row = tally(good.cell, good.out, 1, {}).row()
+    assert (row["seeds"], row["ours"], row["hits@10"]) == (1, found["result"]["mrr"], found["result"]["hits"]["10"])
+    assert row["status"] == "0 of 1 seeds, not run"  # seed 0 was asked for, seed 3 is there
+
+
+def test_what_has_ended_is_not_done_again(
+    done: tuple[Task, Task, dict[str, str], list[str], list[Standing]],
+) -> None:
+    said: list[str] = []
+    assert reproduce([done[0]], lambda _: 1, TWO, say=said.append) == {}
+    assert said == []
+    assert "failed: the loss became" in tally(done[1].cell, done[1].out, 1, {}).status
+
+
+def test_a_preset_that_changed_is_not_mixed_with_its_old_results(
+    done: tuple[Task, Task, dict[str, str], list[str], list[Standing]], folder: Path
+) -> None:
+    changed = Task(Cell(done[0].cell.preset, tiny(folder, "other", model__rank=5).experiment, {}), 3, folder / "out")
+    failures = reproduce([changed], lambda _: 1, TWO)
+    assert "has other settings than the preset (model.rank is 4 there and 5 here)" in failures[changed.name]
+    assert tally(changed.cell, changed.out, 1, {}).mrr is None
+    shutil.rmtree(done[0].run)  # the result alone is enough
+    elsewhere = Task(tiny(folder, "good", training__device="cuda", training__threads=7), 3, folder / "out")
+    assert elsewhere.result() is not None  # where a run was made does not matter
+
+
+def test_a_newer_result_is_refused(done: tuple[Task, Task, dict[str, str], list[str], list[Standing]]) -> None:
+    task = Task(done[0].cell, 4, done[0].out)
+    path = task.out / "results" / f"{task.name}.json"
+    path.write_text(json.dumps({"format": 2}))
+    try:
+        with pytest.raises(DuraError, match=r"has format 2, but this dura reads up to 1; update dura"):
+            task.result()
+    finally:
+        path.unlink()
+
+
+@pytest.mark.parametrize("text", ["{}", "[]", "null", '{"format": 1, "settings": {}, "result": {"mrr": 0.9}}', "{"])
+def test_a_damaged_result_counts_as_none_and_is_made_again(
+    done: tuple[Task, Task, dict[str, str], list[str], list[Standing]], text: str
+) -> None:
+    task = Task(done[0].cell, 5, done[0].out)
+    folder = task.out / "results"
+    strange = folder / f"{task.name}-old.json"  # moved aside by hand, in the same folder
+    strange.write_text(text)
+    (folder / f"{task.name}.json").write_text(text)
+    try:
+        assert task.result() is None
+        assert task.command() == ["train", task.cell.preset, "--seed", "5", "--out", str(task.run)]
+        assert tally(task.cell, task.out, 6, {}).status.startswith("1 of 6 seeds, ")
+    finally:
+        (folder / f"{task.name}.json").unlink()
+        strange.unlink()
+
+
+def test_memory_that_is_not_there() -> None:
+    (cell,) = cells(only=["nations/cp-none"])
+    task, limits = Task(cell, 0, Path("nowhere")), Limits(jobs=1, memory=10**9)
+    failures = reproduce([task], lambda _: 3 * 10**9, limits)
+    assert failures == {task.name: "needs about 3.0 GB of memory, and 1.0 GB are free"}
+    assert not Path("nowhere").exists()
+
+
+def test_a_stop_ends_after_a_step_and_a_run_in_use_is_waited_for(tmp_path: Path) -> None:
+    cell = tiny(tmp_path, "long", training__epochs=40, training__patience=0)
+    task, said = Task(cell, 0, tmp_path / "out"), list[str]()
+    with pytest.raises(Interrupted, match="the same command goes on from here") as error:
+        reproduce([task], lambda _: 1, TWO, stopped=lambda: len(task.records()) > 2, say=said.append)
+    assert error.value.exit_code == 130
+    assert said[-1].startswith(f"{task.name}: stopped at epoch ") and not task.ended()
+    assert tally(cell, task.out, 1, {}).status.startswith("unfinished, epoch ")
+    # A process elsewhere holds the run: it is waited for, not fought over.
+    said.clear()
+    with RunFolder.open(task.run).lock():
+        seen: list[Standing] = []
+        with pytest.raises(Interrupted):
+            reproduce([task], lambda _: 1, TWO, stopped=lambda: len(seen) > 1, say=said.append, show=seen.append)
+    assert said == [] and "in use by another process, epoch" in seen[0].running[0]
+
+
+# -- the table ------------------------------------------------------------------------------------------------------
+
+
+def fake(mrr: float, pessimistic: float, seconds: float = 60) -> dict[str, object]:
+    ties = {"pessimistic": {"mrr": pessimistic}}
+    result = {"mrr": mrr, "hits": {"1": mrr - 0.1, "10": mrr + 0.1}, "ties": ties}
+    return {"training": {"seconds": seconds}, "result": result}
+
+
+def test_rows_have_mean_spread_and_difference() -> None:
+    (cell,) = cells(only=["fb15k-237/complex-n3"])
+    seeds = Tally(cell, {0: fake(0.35, 0.349, 60), 1: fake(0.36, 0.357, 120), 2: fake(0.37, 0.37, 180)})
+    row = seeds.row()
+    assert row["paper"] == 0.366 and row["expected"] is None
+    assert row["ours"] == pytest.approx(0.36) and row["difference"] == pytest.approx(-0.006)
+    assert row["spread"] == pytest.approx(0.01) and row["minutes"] == pytest.approx(2)
+    assert row["hits@1"] == pytest.approx(0.26) and row["hits@10"] == pytest.approx(0.46)
+    assert row["status"] == "done"
+    assert "lower by at most 0.0013" in summary([seeds, Tally(cell)], laptop=False)[-1]
+    empty = Tally(cell, {}, "not run").row()
+    assert (empty["ours"], empty["spread"], empty["status"], empty["seeds"]) == (None, None, "not run", 0)
+
+
+def test_the_band_is_watched() -> None:
+    experiment = Experiment(expected={"tables": ["small"], "system": "CP", "mrr": 0.8, "band": [0.79, 0.81]})
+    cell = Cell("nations/cp-none", experiment, {})
+    statuses = [Tally(cell, {0: fake(mrr, mrr)}).status for mrr in (0.79, 0.789, 0.82)]
+    assert statuses == ["done", "done, below the band 0.79 to 0.81", "done, above the band 0.79 to 0.81"]
+
+
+def test_a_graph_that_is_missing_says_how_to_get_it(tmp_path: Path) -> None:
+    (cell,) = cells(only=["wn18rr/cp-none"])
+    assert not cell.at_hand
+    assert tally(cell, tmp_path, 1, {}).status == "not run, needs: dura data get wn18rr"

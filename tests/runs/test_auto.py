@@ -1,0 +1,72 @@
+"""`training.batch = "auto"`: a number is measured, said, written down and kept on resume."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dura.config import Experiment
+from dura.data import load
+from dura.records import RunFolder
+from dura.runs import auto
+from dura.runs.api import choose
+from dura.runs.run import resume, train
+from dura.training.trainer import Progress
+from dura.types import BadInput
+
+
+class Ear:
+    def __init__(self) -> None:
+        self.notices: list[str] = []
+
+    def step(self, progress: Progress, steps_in_epoch: int) -> None: ...
+
+    def epoch(self, record: dict[str, Any]) -> None: ...
+
+    def notice(self, sentence: str) -> None:
+        self.notices.append(sentence)
+
+
+@given(st.dictionaries(st.integers(1, 4096), st.floats(1, 1e6), min_size=1))
+def test_the_smallest_batch_near_the_best_speed_is_picked(speeds: dict[int, float]) -> None:
+    picked = auto.pick(speeds)
+    assert speeds[picked] >= auto.ENOUGH * max(speeds.values())
+    assert all(speeds[size] < auto.ENOUGH * max(speeds.values()) for size in speeds if size < picked)
+
+
+def test_a_run_measures_says_and_writes_its_batch(tmp_path: Path) -> None:
+    graph, ear = load("umls"), Ear()
+    wanted = choose(None, graph="umls", rank=8, epochs=1, batch="auto")
+    train(wanted, graph, tmp_path / "run", listeners=(ear,))
+    written = Experiment.from_toml(tmp_path / "run" / "settings.toml")
+    assert written.training.batch in (64, 128)  # 1,900 questions: more would leave too few steps an epoch
+    said = next(sentence for sentence in ear.notices if sentence.startswith("auto"))
+    assert f"batches of {written.training.batch} questions" in said
+    assert "64: " in said
+    start = RunFolder.open(tmp_path / "run").records()[0]
+    assert start["auto"] == said
+    ear.notices.clear()
+    resume(tmp_path / "run", listeners=(ear,))
+    assert not any(sentence.startswith("auto") for sentence in ear.notices)
+
+
+@pytest.mark.parametrize("draw", ["uniform", "frequency"])
+def test_a_sampled_run_learns_nearly_as_much_as_the_whole(draw: str) -> None:
+    """UMLS has 135 entities; 50 draws see about 42 of them a step."""
+    settings = {"regularizer.weight": 0.01, "training.epochs": 12, "training.batch": 100, "model.rank": 30}
+    sampled = {"objective.name": "sampled-cross-entropy", "objective.samples": 50, "objective.draw": draw}
+    graph = load("umls")
+    whole, part = (train(choose(None, settings=settings | more), graph) for more in ({}, sampled))
+    assert whole.evaluate().metrics.mrr > 0.85
+    assert part.evaluate().metrics.mrr > whole.evaluate().metrics.mrr - 0.06
+
+
+def test_what_was_not_settled_is_no_number() -> None:
+    with pytest.raises(BadInput, match="measurement at the start"):
+        _ = choose(None, batch="auto").training.questions_a_step
+    with pytest.raises(BadInput, match="must be a whole number or 'auto', not the text 'car'"):
+        choose(None, batch="car")
