@@ -13,9 +13,9 @@ from typer.testing import CliRunner
 import dura
 from dura import BadInput, Experiment, Trained
 from dura.cli.main import app
-from dura.experiments.run import resume
-from dura.experiments.sweep import outcome
-from dura.experiments.sweep import resume as resume_sweep
+from dura.runs.run import resume
+from dura.sweeps.sweep import outcome
+from dura.sweeps.sweep import resume as resume_sweep
 from dura.records import RunFolder, curve
 
 OLD = Path(__file__).parent / "fixtures" / "runs-0.1.0"

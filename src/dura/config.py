@@ -1,7 +1,8 @@
 """Experiment: everything that decides the numbers of a run, as frozen values <-> TOML.
 
-An unknown key or a wrong type is an error with its path and the known names. The options of the model,
-regularizer, objective and optimizer are only read here: their constructors decide about them.
+An unknown key or a wrong type is an error with its path and the known names. The options of model, regularizer, loss, candidates
+and optimizer are only read here: their constructors check them. Version 1 of the settings had one part `objective` in place of
+`loss` and `candidates`; it is still read.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ import tomli_w
 from dura.registry import Scalar, Value, check_value, did_you_mean
 from dura.types import BadInput
 
-VERSION = 1
-"""The newest format of settings files that this program reads, and the one it writes."""
+VERSION = 2
+"""The newest version of settings files that this program reads, and the one it writes."""
 
 Header = Literal["auto", "yes", "no"]
 Batching = Literal["questions", "facts"]
@@ -31,12 +32,14 @@ Share = float | Literal["auto"]
 
 N = TypeVar("N", int, float)
 
-_COMPONENTS = ("model", "regularizer", "objective", "optimizer")
-_TABLES = ("graph", *_COMPONENTS, "smoothness", "training")
+_COMPONENTS = ("model", "regularizer", "loss", "candidates", "optimizer")
+_TABLES = ("graph", "model", "regularizer", "loss", "candidates", "terms", "optimizer", "smoothness", "training")
+_OBJECTIVES = {"cross-entropy": ("softmax", "all"), "sampled-cross-entropy": ("softmax", "sample")}
+"""The objectives of version 1, as loss and candidates."""
 
 
 def _least(default: N, least: float, below: float | None = None) -> N:
-    """A number's default with its range: `least` is allowed, `below` is not."""
+    """A default with its range: `least` is allowed, `below` is not."""
     return field(default=default, metadata={"least": least, "below": below})
 
 
@@ -47,20 +50,20 @@ class GraphSettings:
     source: str = ""
     """A name of the catalog, a folder or a file."""
     columns: tuple[str | int, ...] = ()
-    """Head, relation, tail, and time or begin and end where facts have them, as positions or header names; () = the first ones."""
+    """The columns of head, relation, tail, and of time or begin and end, as positions or header names; () = the first ones."""
     header: Header = "auto"
     separator: str = ""
     """One character; "" = by the file's ending."""
     skip_bad: bool = False
     valid_share: Share = field(default="auto", metadata={"least": 0, "below": 1})
-    """How much of the facts is held out where the graph has no such split; "auto" = a tenth, at most 10,000 facts."""
+    """The share of facts that is held out if the graph has no such split. "auto" is a tenth, at most 10,000 facts."""
     test_share: Share = field(default="auto", metadata={"least": 0, "below": 1})
     split_seed: int = _least(0, 0)
 
     def __post_init__(self) -> None:
         _check_fields(self, "graph")
         if len(self.columns) not in (0, 3, 4, 5):
-            columns = "three columns (head, relation, tail), with times one more or two (begin, end), or none"
+            columns = "three columns (head, relation, tail), with a time four, with begin and end five, or none"
             raise BadInput(f"graph.columns must name {columns}, not {len(self.columns)}")
         if len(set(self.columns)) < len(self.columns):
             raise BadInput(f"graph.columns names a column twice: {', '.join(map(str, self.columns))}")
@@ -76,15 +79,29 @@ class GraphSettings:
 
 @dataclass(frozen=True)
 class SmoothnessSettings:
-    """How alike neighbouring times should be; temporal models only."""
+    """How similar neighbouring times should be; temporal models only."""
 
     weight: float = _least(0.0, 0)
-    """Of Λ_p, 0 = not at all."""
+    """The weight of Λ_p; 0 turns it off."""
     p: Literal["auto", 2, 3, 4, 5] = "auto"
-    """The norm; "auto" is 3, and 2 where times are matrices."""
+    """The norm. "auto" is 3, or 2 if times are matrices."""
 
     def __post_init__(self) -> None:
         _check_fields(self, "smoothness")
+
+
+@dataclass(frozen=True)
+class TermSettings:
+    """How much each hole of a fact counts in training: (h, r, ?), (h, ?, t) and, for temporal models, (h, r, t, ?)."""
+
+    tails: float = _least(1.0, 0)
+    relations: float = _least(0.0, 0)
+    times: float = _least(0.0, 0)
+
+    def __post_init__(self) -> None:
+        _check_fields(self, "terms")
+        if not (self.tails or self.relations or self.times):
+            raise BadInput("all weights in terms are zero, so there is nothing to train; set terms.tails = 1")
 
 
 @dataclass(frozen=True)
@@ -93,9 +110,9 @@ class TrainingSettings:
 
     epochs: int = _least(100, 0)
     anneal: int = _least(0, 0)
-    """Over so many last epochs the learning rate falls linearly to zero, 0 = it stays."""
+    """The number of last epochs over which the learning rate falls linearly to zero; 0 = it stays."""
     batch: int | Literal["auto"] = field(default=500, metadata={"least": 1})
-    """Distinct questions a step (facts where `batching` says so); "auto" = measured at the start, then written down."""
+    """Distinct questions per step, or facts if `batching` says so. "auto" measures at the start and writes the number down."""
     batching: Batching = "questions"
     validate_every: int = _least(1, 1)
     """Epochs between validations."""
@@ -107,21 +124,21 @@ class TrainingSettings:
     device: str = "cpu"
     precision: Precision = "float32"
     threads: int = _least(0, 0)
-    """0 = one where a step is small, else as torch chooses."""
+    """0 = one if a step is small, else as torch chooses."""
 
     def __post_init__(self) -> None:
         _check_fields(self, "training")
 
     @property
     def questions_a_step(self) -> int:
-        """`batch` as a number; "auto" must have been settled before."""
+        """`batch` as a number; "auto" must have been replaced before."""
         if self.batch == "auto":
             raise BadInput("training.batch is 'auto', which a measurement at the start of training turns into a number")
         return self.batch
 
 
-Section = GraphSettings | SmoothnessSettings | TrainingSettings
-"""A table whose keys are known here."""
+Section = GraphSettings | TermSettings | SmoothnessSettings | TrainingSettings
+"""A part of the settings whose keys are known here."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +163,7 @@ class Component:
 
 @dataclass(frozen=True)
 class Experiment:
-    """All settings of one run; the defaults suit an unknown graph of 1k to 100k entities.
+    """All settings of one run. The defaults suit an unknown graph of 1,000 to 100,000 entities.
 
     >>> Experiment().with_value("regularizer.weight", "0.1").regularizer.options
     {'weight': 0.1}
@@ -155,12 +172,14 @@ class Experiment:
     graph: GraphSettings = field(default_factory=GraphSettings)
     model: Component = field(default_factory=lambda: Component("complex", {"rank": 200}))
     regularizer: Component = field(default_factory=lambda: Component("dura", {"weight": 0.02}))
-    objective: Component = field(default_factory=lambda: Component("cross-entropy"))
+    loss: Component = field(default_factory=lambda: Component("softmax"))
+    candidates: Component = field(default_factory=lambda: Component("all"))
+    terms: TermSettings = field(default_factory=TermSettings)
     optimizer: Component = field(default_factory=lambda: Component("adagrad", {"lr": 0.1}))
     smoothness: SmoothnessSettings = field(default_factory=SmoothnessSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
     expected: Mapping[str, Any] = field(default_factory=dict)
-    """Figures that a preset should reach and where they come from; nothing is computed from it."""
+    """The results that a preset should reach and where they come from. Nothing is computed from it."""
 
     def __post_init__(self) -> None:
         for table in _COMPONENTS:
@@ -171,22 +190,22 @@ class Experiment:
 
     @classmethod
     def of_dated_facts(cls) -> Experiment:
-        """The defaults where facts have times."""
+        """The defaults for facts with times."""
         smooth = SmoothnessSettings(weight=0.01)
         return cls(model=Component("tcomplex", {"rank": 200}), regularizer=Component("dura1"), smoothness=smooth)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "settings") -> Experiment:
-        """The experiment of nested tables; what is left out has its default, `where` begins every error."""
+        """The experiment of nested tables. What is left out has its default. Errors begin with `where`."""
         try:
-            _check_version(data.get("version", VERSION))
+            data = _current(data)
             default = cls()
             known = ["version", *_TABLES, "expected"]
             read: dict[str, Any] = {}
             for table, given in data.items():
                 if table not in known:
                     hint = did_you_mean(table, known)
-                    raise BadInput(f"{table!r} is not a part of the settings; they have {', '.join(known)}{hint}")
+                    raise BadInput(f"{table!r} is not a part of the settings; the parts are {', '.join(known)}{hint}")
                 if table != "version":
                     read[table] = _read_table(given, table, getattr(default, table))
             return replace(default, **read)
@@ -195,7 +214,7 @@ class Experiment:
 
     @classmethod
     def from_toml(cls, source: str | Traversable, where: str = "") -> Experiment:
-        """The experiment of a TOML text (str) or file (Path); `where` begins every error."""
+        """The experiment of a TOML text (str) or file (Path). Errors begin with `where`."""
         where = where or ("settings" if isinstance(source, str) else str(source))
         try:
             text = source if isinstance(source, str) else source.read_bytes().decode("utf-8")
@@ -217,11 +236,11 @@ class Experiment:
         return tables | ({"expected": dict(self.expected)} if self.expected else {})
 
     def to_toml(self) -> str:
-        """The text of a settings file; `from_toml` reads the same experiment from it."""
+        """The text of a settings file. `from_toml` reads the same experiment from it."""
         return tomli_w.dumps(self.to_dict())
 
     def by_path(self) -> dict[str, Value]:
-        """Every setting by its path, without what a preset expects.
+        """Every setting by its path, without `expected`.
 
         >>> Experiment().by_path()["model.rank"]
         200
@@ -234,12 +253,16 @@ class Experiment:
         }
 
     def with_value(self, path: str, value: Value) -> Experiment:
-        """A copy with one setting changed, as `--set path=value` does; text is read as a TOML value.
+        """A copy with one setting changed, as `--set path=value` does. Text is read as a TOML value.
+
+        Paths of version 1 (`objective.…`) still work.
 
         >>> Experiment().with_value("training.epochs", "20").training.epochs
         20
         """
         table, _, key = path.partition(".")
+        if table == "objective" and key:
+            return self._with_objective(key, value)
         section = getattr(self, table) if table in _TABLES else None
         if isinstance(section, Component) and key and "." not in key:
             if key == "name":
@@ -253,19 +276,28 @@ class Experiment:
         raise BadInput(self._unknown(path))
 
     def with_component(self, table: str, name: str) -> Experiment:
-        """A copy with another model, regularizer, objective or optimizer, without the old options."""
+        """A copy with another model, regularizer, loss, candidates or optimizer, without the old options."""
         if table not in _COMPONENTS:
             hint = did_you_mean(table, _COMPONENTS)
-            raise BadInput(f"{table!r} is not a part with a name; those are {', '.join(_COMPONENTS)}{hint}")
+            raise BadInput(
+                f"{table!r} is not a part with a name; the parts with a name are {', '.join(_COMPONENTS)}{hint}"
+            )
         old: Component = getattr(self, table)
         return self if old.name == name else self._with(table, Component(name))
+
+    def _with_objective(self, key: str, value: Value) -> Experiment:
+        """A copy with a setting that version 1 kept in `objective`."""
+        if key != "name":
+            return self.with_value(f"{'loss' if key == 'w0' else 'candidates'}.{key}", value)
+        loss, candidates = _objective(check_value(value, str, "objective.name"))
+        return self.with_component("loss", loss).with_component("candidates", candidates)
 
     def _with(self, table: str, section: Any) -> Experiment:
         changed: dict[str, Any] = {table: section}
         return replace(self, **changed)
 
     def _unknown(self, path: str) -> str:
-        """The sentence for a path that is no setting; someone who writes `lr` is told of optimizer.lr."""
+        """The sentence for a path that is not a setting. It suggests optimizer.lr for `lr`."""
         paths = list(self.by_path())
         same = [known for known in paths if known.endswith(f".{path.rpartition('.')[2]}")]
         hint = f"; did you mean {same[0]!r}?" if same else did_you_mean(path, paths)
@@ -273,6 +305,32 @@ class Experiment:
         if own := [known.partition(".")[2] for known in paths if known.startswith(f"{table}.")]:
             return f"{path!r} is not a setting; {table} has {', '.join(own)}{hint}"
         return f"{path!r} is not a setting; they begin with {', '.join(_TABLES)}{hint}"
+
+
+def _current(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The tables of a settings file as version 2 has them."""
+    version = data.get("version", VERSION)
+    _check_version(version)
+    if "objective" not in data or (version >= 2 and "version" in data):
+        return data
+    given = data["objective"]
+    if not isinstance(given, Mapping):
+        raise BadInput(f"objective must be a table, [objective], not {given!r}")
+    loss, candidates = _objective(check_value(given.get("name", "cross-entropy"), str, "objective.name"))
+    options = {key: value for key, value in given.items() if key != "name"}
+    weight = {"w0": options.pop("w0")} if "w0" in options else {}
+    rest = {key: value for key, value in data.items() if key not in ("objective", "version")}
+    return {"loss": {"name": loss, **weight}, "candidates": {"name": candidates, **options}, **rest}
+
+
+def _objective(name: str) -> tuple[str, str]:
+    """Loss and candidates of an objective of version 1."""
+    if name not in _OBJECTIVES:
+        known, hint = ", ".join(_OBJECTIVES), did_you_mean(name, _OBJECTIVES)
+        raise BadInput(
+            f"the objective {name!r} is not known; known are {known}, or set loss.name and candidates.name{hint}"
+        )
+    return _OBJECTIVES[name]
 
 
 def _check_version(version: object) -> None:
@@ -284,7 +342,7 @@ def _check_version(version: object) -> None:
 
 
 def _check_fields(settings: Section, table: str) -> None:
-    """Types by the annotations, ranges by the fields' metadata; ints become floats where wanted."""
+    """Check types by the annotations and ranges by the fields' metadata. Ints become floats where floats are wanted."""
     hints = typing.get_type_hints(type(settings))
     for f in fields(settings):
         path = f"{table}.{f.name}"
@@ -305,7 +363,7 @@ def _read_table(given: object, table: str, default: object) -> object:
     if not isinstance(given, Mapping):
         raise BadInput(f"{table} must be a table, [{table}], not {given!r}")
     if isinstance(default, Component):
-        # A table replaces the default's options even where it leaves the name out: what is written is all.
+        # A table replaces the default's options even if it leaves the name out.
         name = given.get("name", default.name)
         return Component(name, {key: value for key, value in given.items() if key != "name"})
     if isinstance(default, Section):
@@ -319,12 +377,12 @@ def _read_table(given: object, table: str, default: object) -> object:
 
 
 def _listed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Tuples as lists: the form that TOML and JSON readers give back."""
+    """Tuples as lists, the form that TOML and JSON readers give."""
     return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
 
 
 def _parse(text: str) -> Any:
-    """A TOML value where the text is one (dates are not: no setting wants them), else the text itself."""
+    """A TOML value if the text is one (dates are not: no setting wants them), else the text itself."""
     with contextlib.suppress(ValueError, RecursionError):
         read = tomllib.loads(f"value = {text}")
         if list(read) == ["value"] and not isinstance(read["value"], dt.date | dt.time):
@@ -334,7 +392,7 @@ def _parse(text: str) -> Any:
 
 
 def _parse_as(text: str, expected: Any) -> Any:
-    """The parsed text, or the text as it stands where only that fits: a folder may be called 2024."""
+    """The parsed text, or the text itself if only that fits: a folder may be called 2024."""
     for value in (_parse(text), text):
         with contextlib.suppress(BadInput):
             check_value(value, expected, "")

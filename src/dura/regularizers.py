@@ -1,7 +1,7 @@
-"""Regularizers: one class a row of the table, each a sum over the facts of a batch divided by their number.
+"""Regularizers: sums over the facts of a batch, divided by their number.
 
-A regularizer sees `Factors`, never a model. To add one: a class whose constructor is its settings and a row in
-`REGULARIZERS`, or an entry point of the group `dura.regularizers`. The class weight of the objective never applies here.
+A regularizer sees `Factors`, never a model. To add one, write a class whose constructor is its settings and a row in
+`REGULARIZERS`, or an entry point of the group `dura.regularizers` in your own package. The weights of a loss never apply here.
 """
 
 from __future__ import annotations
@@ -14,32 +14,47 @@ from torch import Tensor
 
 from dura.registry import Registry
 from dura.tables.table import Table, sum_of_parts
-from dura.types import BadInput, Factors
+from dura.types import BadInput, Factors, Traits
 
 
 class Regularizer(ABC):
-    """λ times a sum over the facts of the batch, divided by their number. λ is `weight`."""
+    """λ times a sum over the facts of a batch, divided by their number. λ is `weight`."""
 
     needs_time = False
-    """True where it is defined for dated facts only."""
+    """True if it is defined for dated facts only."""
     needs_diagonal = False
-    """True where the paper says "not applicable" to models whose relations are full matrices."""
+    """True if it is not defined for relations that are full matrices."""
+    needs_adjoint = False
+    """True if it uses the reverse queries t·Rᵀ, which only semantic matching models have."""
+    needs_apart = False
+    """True if it uses the rows of relation and time separately, and these must be the whole relation."""
 
     def __init__(self, weight: float) -> None:
         if not weight >= 0:
             raise BadInput(f"regularizer.weight is {weight}, but a weight is zero or more")
         self.weight = weight
 
-    def check(self, name: str, model: str, diagonal: bool, temporal: bool = False) -> None:
-        """Refuse a model that this regularizer does not apply to."""
-        if self.needs_time and not temporal:
+    def check(self, name: str, model: str, traits: Traits) -> None:
+        """Refuse a model that this regularizer is not defined for."""
+        other = "dura1" if traits.temporal else "dura"
+        if self.needs_time and not traits.temporal:
             raise BadInput(
-                f"the regularizer {name!r} is for facts with times, and {model!r} is static: use 'dura', or a temporal model"
+                f"the regularizer {name!r} needs facts with times, and {model!r} is static: use 'dura', or a temporal model"
             )
-        if self.needs_diagonal and not diagonal:
+        if self.needs_adjoint and not traits.adjoint:
             raise BadInput(
-                f"the regularizer {name!r} is not applicable to {model!r}, whose relations are full matrices: "
-                f"it is defined for diagonal relations only; use '{'dura1' if temporal else 'dura'}', 'fro' or 'none'"
+                f"the regularizer {name!r} needs a semantic matching model such as 'complex' or 'rescal', not {model!r}: "
+                "use 'fro' or 'none'"
+            )
+        if self.needs_diagonal and not traits.diagonal:
+            raise BadInput(
+                f"the regularizer {name!r} needs relations that act element by element, unlike those of {model!r}: "
+                + (f"use {other!r}, 'fro' or 'none'" if traits.adjoint else "use 'fro' or 'none'")
+            )
+        if self.needs_apart and not traits.apart:
+            raise BadInput(
+                f"the regularizer {name!r} would leave a part of the relations of {model!r} without any penalty: "
+                "use 'dura1' or 'dura12'"
             )
 
     def __call__(self, factors: Factors) -> Tensor:
@@ -63,22 +78,22 @@ class NoRegularizer(Regularizer):
 
 
 class Frobenius(Regularizer):
-    """FRO: ‖h‖² + ‖r‖² + ‖t‖² a fact; where a relation is a sum of parts, so much for each part."""
+    """FRO: ‖h‖² + ‖r‖² + ‖t‖² per fact. If a relation is a sum of parts, this counts for each part."""
 
     def __init__(self, weight: float = 1e-3) -> None:
         super().__init__(weight)
 
     def total(self, factors: Factors) -> Tensor:
-        """Weighted by occurrence, as every row counts once a fact."""
+        """Weighted by occurrence: a row counts once for each of its facts."""
         entities = squares(factors.head, factors.counts) + squares(factors.tail)
         parts = [squares(part.flatten(1), factors.relation_counts) for part in factors.relation]
-        return torch.stack(parts).sum() + len(parts) * entities
+        return torch.stack(parts).sum() + len(parts) * entities if parts else entities
 
 
 class N3(Regularizer):
-    """Σ|h|³ + Σ|r|³ + Σ|t|³ a fact, moduli over complex numbers; diagonal relations only.
+    """Σ|h|³ + Σ|r|³ + Σ|t|³ per fact, with moduli over complex numbers; diagonal relations only.
 
-    Where a relation is a sum of parts, so much for each part: TNTComplEx has 2|h|³ + |r∘τ|³ + |r′|³ + 2|t|³, as published.
+    If a relation is a sum of parts, this counts for each part: TNTComplEx has 2|h|³ + |r∘τ|³ + |r′|³ + 2|t|³, as published.
     """
 
     needs_diagonal = True
@@ -94,7 +109,9 @@ class N3(Regularizer):
 
 
 class DURA(Regularizer):
-    """λ₁(‖h‖² + ‖t‖²) + λ₂(‖hR̄‖² + ‖tRᵀ‖²) a fact; λ₁ is `lambda1`, λ₂ is `lambda2`."""
+    """λ₁(‖h‖² + ‖t‖²) + λ₂(‖hR̄‖² + ‖tRᵀ‖²) per fact; λ₁ is `lambda1`, λ₂ is `lambda2`."""
+
+    needs_adjoint = True
 
     def __init__(self, weight: float = 0.02, lambda1: float = 0.5, lambda2: float = 1.5) -> None:
         super().__init__(weight)
@@ -106,7 +123,9 @@ class DURA(Regularizer):
 
 
 class DURAI(Regularizer):
-    """DURA-I, the basic form: ‖hR̄‖² + ‖t‖² a fact."""
+    """DURA-I, the basic form: ‖hR̄‖² + ‖t‖² per fact."""
+
+    needs_adjoint = True
 
     def __init__(self, weight: float = 0.02) -> None:
         super().__init__(weight)
@@ -117,7 +136,9 @@ class DURAI(Regularizer):
 
 
 class DURAII(Regularizer):
-    """DURA-II, the other direction: ‖tRᵀ‖² + ‖h‖² a fact."""
+    """DURA-II, the other direction: ‖tRᵀ‖² + ‖h‖² per fact."""
+
+    needs_adjoint = True
 
     def __init__(self, weight: float = 0.02) -> None:
         super().__init__(weight)
@@ -128,9 +149,9 @@ class DURAII(Regularizer):
 
 
 class DURA1(Regularizer):
-    """DURA of dated facts: λ₃(‖h‖² + ‖t‖²) + λ₄(‖h̄ρ‖² + ‖tρᵀ‖²) a fact, ρ the relation at the fact's time."""
+    """DURA of dated facts: λ₃(‖h‖² + ‖t‖²) + λ₄(‖h̄ρ‖² + ‖tρᵀ‖²) per fact, where ρ is the relation at the fact's time."""
 
-    needs_time = True
+    needs_time = needs_adjoint = True
 
     def __init__(self, weight: float = 0.003, lambda3: float = 1e-3, lambda4: float = 100.0) -> None:
         super().__init__(weight)
@@ -142,16 +163,19 @@ class DURA1(Regularizer):
 
 
 class DURA2(Regularizer):
-    """λ₁(‖h̄r‖² + ‖tτ‖²) + λ₂(‖h̄τ‖² + ‖tr‖²) a fact; diagonal relations only."""
+    """λ₁(‖h̄r‖² + ‖tτ‖²) + λ₂(‖h̄τ‖² + ‖tr‖²) per fact; diagonal relations only.
 
-    needs_time = needs_diagonal = True
+    It is refused for TNTComplEx, whose relations have a part without a time that no term would reach.
+    """
+
+    needs_time = needs_adjoint = needs_diagonal = needs_apart = True
 
     def __init__(self, weight: float = 0.1, lambda1: float = 0.1, lambda2: float = 0.03) -> None:
         super().__init__(weight)
         self.lambda1, self.lambda2 = check_weights(lambda1=lambda1, lambda2=lambda2)
 
     def total(self, factors: Factors) -> Tensor:
-        """Relation and time each on its own."""
+        """Relation and time separately."""
         assert factors.read_apart is not None
         head_relation, tail_relation = factors.read_apart("relation")
         head_time, tail_time = factors.read_apart("time")
@@ -163,7 +187,7 @@ class DURA2(Regularizer):
 class DURA12(Regularizer):
     """All four terms, DURA1 and DURA2 together; diagonal relations only."""
 
-    needs_time = needs_diagonal = True
+    needs_time = needs_adjoint = needs_diagonal = True
 
     def __init__(
         self,
@@ -182,7 +206,9 @@ class DURA12(Regularizer):
 
 
 class RegP1(Regularizer):
-    """The appendix's p = 1 form: ‖hR̄ − t‖₁ + ‖tRᵀ − h‖₁ a fact, moduli over complex numbers."""
+    """The p = 1 form of the paper's appendix: ‖hR̄ − t‖₁ + ‖tRᵀ − h‖₁ per fact, with moduli over complex numbers."""
+
+    needs_adjoint = True
 
     def __init__(self, weight: float = 1e-3) -> None:
         super().__init__(weight)
@@ -206,7 +232,7 @@ def tail_squares(factors: Factors, plain: float, turned: float) -> Tensor:
 
 
 def check_weights(**weights: float) -> tuple[float, ...]:
-    """The weights where none is negative, else an error."""
+    """The weights, if none is negative."""
     for name, value in weights.items():
         if not value >= 0:
             raise BadInput(f"regularizer.{name} is {value}, but a weight is zero or more")
@@ -214,13 +240,13 @@ def check_weights(**weights: float) -> tuple[float, ...]:
 
 
 def squares(x: Tensor, counts: Tensor | None = None) -> Tensor:
-    """Σ ‖x_i‖², each row taken `counts[i]` times; over complex numbers the same sum, re² + im²."""
+    """Σ ‖x_i‖², with each row counted `counts[i]` times. Over complex numbers it is the same sum, re² + im²."""
     total: Tensor = _Squares.apply(x, counts)  # type: ignore[no-untyped-call]
     return total
 
 
 class _Squares(torch.autograd.Function):
-    """One pass forward, one backward (2·counts·x), where a product of x with itself would take three."""
+    """One pass forward and one backward (2·counts·x). A product of x with itself would take three."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, counts: Tensor | None) -> Tensor:
@@ -239,12 +265,12 @@ class _Squares(torch.autograd.Function):
 
 
 def moduli(x: Tensor, over_complex: bool) -> Tensor:
-    """Σ |x_id|; the gradient at zero is zero, over complex numbers too."""
+    """Σ |x_id|. The gradient at zero is zero, also over complex numbers."""
     return (torch.view_as_complex(x.unflatten(-1, (-1, 2))) if over_complex else x).abs().sum()
 
 
 def cubes(x: Tensor, over_complex: bool, counts: Tensor | None = None) -> Tensor:
-    """Σ Σ_d |x_id|³, each row taken `counts[i]` times; |·| is the modulus where neighbouring reals are one number."""
+    """Σ Σ_d |x_id|³, with each row counted `counts[i]` times. |·| is the modulus if neighbouring reals are one number."""
     # (re² + im²)^1.5 has a finite gradient at zero; a square root followed by a cube has not.
     cubed = x.unflatten(-1, (-1, 2)).square().sum(-1).pow(1.5) if over_complex else x.abs().pow(3)
     rows: Tensor = cubed.sum(-1)
@@ -252,14 +278,14 @@ def cubes(x: Tensor, over_complex: bool, counts: Tensor | None = None) -> Tensor
 
 
 CHUNK = 2**18
-"""Numbers of the table of times that are worked on at once: they stay in the cache."""
+"""How many numbers of the table of times are in use at once, so that they stay in the cache."""
 
 
 class Smoothness:
-    """Λ_p: neighbouring times should have rows alike, 1/(|T| − 1) Σ_l Σ_d |τ_{l+1} − τ_l|^p over the whole table of times.
+    """Λ_p: neighbouring times should have similar rows. 1/(|T| − 1) Σ_l Σ_d |τ_{l+1} − τ_l|^p over the whole table of times.
 
-    Moduli over complex numbers where a number has two `parts`. A row for "no time" at the end of the table is not a neighbour of
-    anything: `rows` says how many rows are times.
+    |·| is the modulus if a number has two `parts`. A row for "no time" at the end of the table has no neighbours: `rows` says how
+    many rows are times.
     """
 
     def __init__(self, weight: float = 0.0, p: int = 3) -> None:

@@ -1,6 +1,6 @@
-"""The values that rooms hand to each other, and the one error that users see.
+"""The values that rooms hand to each other, and the errors that users see.
 
-This module imports no torch at run time: reading a graph or printing help must not pay for it.
+This module does not import torch at run time: reading a graph or printing help must stay fast.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __version__ = "0.1.0"
 IntArray = NDArray[np.integer[Any]]
 FloatArray = NDArray[np.float64]
 Filter = Literal["time-aware", "static"]
-"""Which known answers a ranking of dated facts leaves out: those at the fact's time, or at any."""
+"""Which known answers a ranking of dated facts leaves out: those at the fact's time, or those at any time."""
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, ...] = ("train", "valid", "test")
 Ties = Literal["optimistic", "realistic", "pessimistic"]
@@ -31,13 +31,13 @@ SIDES: tuple[Side, ...] = ("tail", "head")
 
 
 class DuraError(Exception):
-    """Something the user can mend, said in one sentence; the command line prints it and ends with `exit_code`."""
+    """Something the user can fix, said in one sentence. The command line prints it and ends with `exit_code`."""
 
     exit_code = 1
 
 
 class BadInput(DuraError):
-    """What was typed or given is wrong: an unknown name, a bad file, a setting of the wrong type."""
+    """The input is wrong: an unknown name, a bad file, a setting of the wrong type."""
 
     exit_code = 2
 
@@ -52,15 +52,29 @@ class Sizes:
 
 
 @dataclass(frozen=True)
+class Traits:
+    """What a regularizer must know of a model before it is used with it."""
+
+    temporal: bool = False
+    """Facts have times."""
+    diagonal: bool = False
+    """Relations act element by element."""
+    adjoint: bool = False
+    """The model has reverse queries t·Rᵀ."""
+    apart: bool = False
+    """The relation at a time is the product of one row of the relation and one row of the time, and nothing else."""
+
+
+@dataclass(frozen=True)
 class Factors:
     """Everything a regularizer may look at, for one batch of questions and their answers.
 
-    A question's rows stand once, however many answers it has: `counts` says how many facts share them.
+    The rows of a question are there once, even if it has many answers: `counts` says how many facts share them.
     Rows that only some regularizers need (`tail`, `reverse`, `relation`) are computed when first read.
 
-    `q` questions, `f` facts, `k` distinct relations, `w` numbers a row:
+    For `q` questions, `f` facts, `k` distinct relations and `w` numbers per row the shapes are:
     `head`, `query` [q, w]; `counts` [q]; `question` [f] (which question a fact answers); `tail`, `reverse` [f, w];
-    `relation` parts of [k, w] or [k, d, d] with `relation_counts` [k].
+    `relation`: parts of shape [k, w] or [k, d, d], with `relation_counts` [k].
     """
 
     head: Tensor
@@ -68,14 +82,14 @@ class Factors:
     counts: Tensor
     question: Tensor
     complex: bool
-    """True where neighbouring reals (2i, 2i+1) are one complex number."""
+    """True if neighbouring reals (2i, 2i+1) are one complex number."""
     read_tail: Callable[[], Tensor]
     read_reverse: Callable[[], Tensor]
     read_relation: Callable[[], tuple[tuple[Tensor, ...], Tensor]]
     read_tail_squares: Callable[[float, float], Tensor | None] = lambda _plain, _turned: None
-    """(plain, turned): Σ plain·‖t‖² + turned·‖t·Rᵀ‖² where the model has a shorter way to it than by the rows."""
+    """(plain, turned): Σ plain·‖t‖² + turned·‖t·Rᵀ‖², if the model has a shorter way than through the rows."""
     read_apart: Callable[[Literal["relation", "time"]], tuple[Tensor, Tensor]] | None = None
-    """Where facts have times and relations are diagonal: h·X̄ [q, w] and Σ ‖t·Xᵀ‖², X the relation's or the time's own row."""
+    """For dated facts and diagonal relations: h·X̄ [q, w] and Σ ‖t·Xᵀ‖², where X is the row of the relation or of the time."""
 
     @cached_property
     def tail(self) -> Tensor:
@@ -93,7 +107,7 @@ class Factors:
 
     @property
     def relation(self) -> tuple[Tensor, ...]:
-        """The distinct relations of the batch [k, ...], each of their parts where they are a sum."""
+        """The distinct relations of the batch [k, ...]; one tensor per part if they are sums."""
         return self._relation[0]
 
     @property
@@ -109,10 +123,10 @@ class Factors:
 
 @dataclass(frozen=True)
 class Ranks:
-    """Where the truth of each ranked fact stands among its rivals; one entry a fact and side.
+    """The place of each ranked fact's truth among its rivals: one entry per fact and side.
 
-    `greater` rivals score higher than the truth, `equal` ones the same; `candidates` counts the truth and its rivals.
-    `relation` is the fact's own relation (never the reciprocal), `side` 0 where the tail was asked, 1 the head.
+    `greater` rivals score higher than the truth and `equal` rivals the same. `candidates` counts the truth and its rivals.
+    `relation` is the fact's own relation, never the reciprocal. `side` is 0 if the tail was asked and 1 if the head was.
     """
 
     head: IntArray
@@ -127,7 +141,7 @@ class Ranks:
         return len(self.greater)
 
     def ranks(self, ties: Ties = "realistic") -> FloatArray:
-        """The ranks, best 1, with equal rivals counted none (optimistic), half (realistic) or all (pessimistic)."""
+        """The ranks, from 1 (best). Of the equal rivals none (optimistic), half (realistic) or all (pessimistic) are better."""
         share = {"optimistic": 0.0, "realistic": 0.5, "pessimistic": 1.0}[ties]
         ranks: FloatArray = 1.0 + self.greater + share * self.equal
         return ranks
@@ -139,7 +153,7 @@ class Ranks:
 
 @dataclass(frozen=True)
 class Metrics:
-    """Figures of one set of ranks; `hits[k]` is the share of ranks not above k, `amri` the adjusted mean rank index."""
+    """The metrics of one set of ranks. `hits[k]` is the share of ranks up to k, `amri` the adjusted mean rank index."""
 
     mrr: float
     hits: dict[int, float]

@@ -31,9 +31,9 @@ import torch
 
 import dura
 from dura import BadInput, Experiment, Graph
-from dura.experiments.run import train
+from dura.runs.run import train
 from dura.models import MODELS
-from dura.objectives import OBJECTIVES
+from dura.objectives import CANDIDATES, LOSSES
 from dura.regularizers import REGULARIZERS
 
 CURVES = Path(__file__).with_name("curves.json")
@@ -74,7 +74,7 @@ SMOOTH = {"weight": 0.5, "p": "auto"}
 
 @dataclass(frozen=True)
 class Combination:
-    """One row of the file: tables of settings in the form of version 1, and the facts they are trained on."""
+    """One row of the file: tables of settings, of version 1 if they have an objective, and the facts they are trained on."""
 
     settings: Settings
     facts: str = "static"
@@ -84,7 +84,8 @@ class Combination:
         few = self.facts == "static" and self.training.get("batching") != "facts"
         fixed = {"epochs": EPOCHS, "batch": FEW if few else BATCH, "patience": 0, "seed": 7, "threads": 1}
         training = {**fixed, **self.training}
-        return Experiment.from_dict({"version": 1, **self.settings, "training": training})
+        version = 1 if "objective" in self.settings else 2
+        return Experiment.from_dict({"version": version, **self.settings, "training": training})
 
 
 def combinations() -> dict[str, Combination]:
@@ -93,16 +94,40 @@ def combinations() -> dict[str, Combination]:
     Temporal models also with smooth times, once for each regularizer and each objective.
     """
     rows: dict[str, Combination] = {}
-    objectives = {**OBJECTIVE, **{name: {"name": name} for name in OBJECTIVES if name not in _named(OBJECTIVE)}}
     for model, kind in MODELS.items():
         for regularizer in REGULARIZERS:
-            for objective, options in objectives.items():
+            for objective, options in OBJECTIVE.items():
                 tables = _tables(model, regularizer, objective=options)
                 rows[f"{model}/{regularizer}/{objective}"] = Combination(tables, _facts(model))
                 if kind.temporal and (objective == "cross-entropy" or regularizer == "dura1"):
                     smooth = {**tables, "smoothness": SMOOTH}
                     rows[f"{model}/{regularizer}/{objective}/smooth"] = Combination(smooth, _facts(model))
-    return rows | _others()
+    return rows | _others() | _losses_and_terms()
+
+
+def _losses_and_terms() -> dict[str, Combination]:
+    """Every loss over every kind of candidates, and every term, in the settings of version 2."""
+    rows: dict[str, Combination] = {}
+    for model, regularizer in (("complex", "dura"), ("rescal", "none"), ("tcomplex", "dura1")):
+        tables = _tables(model, regularizer)
+        del tables["objective"]
+        for loss in LOSSES:
+            for candidates in CANDIDATES:
+                options = {"count": 7} if candidates == "negatives" else {}
+                chosen = {"loss": {"name": loss}, "candidates": {"name": candidates, **options}}
+                rows[f"{model}/{loss}/{candidates}"] = Combination({**tables, **chosen}, _facts(model))
+        for hole in ("relations", "times"):
+            rows[f"{model}/terms/{hole}"] = Combination({**tables, "terms": {hole: 0.5}}, _facts(model))
+    smoothed = {**_tables("complex", "dura"), "loss": {"name": "softmax", "smoothing": 0.1, "w0": 0.3}}
+    bernoulli = {"name": "negatives", "count": 5, "side": "bernoulli", "filtered": False}
+    for name, changed in {
+        "smoothing": smoothed,
+        "binary-smoothing": {**smoothed, "loss": {"name": "binary", "smoothing": 0.1}},
+        "bernoulli": {**smoothed, "loss": {"name": "margin"}, "candidates": bernoulli},
+    }.items():
+        del changed["objective"]
+        rows[f"complex/dura/{name}"] = Combination(changed)
+    return rows
 
 
 def _others() -> dict[str, Combination]:
@@ -133,10 +158,6 @@ def _others() -> dict[str, Combination]:
         smooth = {**_tables("tcomplex", "dura1"), "smoothness": {"weight": 0.5, "p": p}}
         rows[f"tcomplex/dura1/smooth-p{p}"] = Combination(smooth, "dated")
     return rows
-
-
-def _named(objectives: Mapping[str, Settings]) -> set[str]:
-    return {str(options["name"]) for options in objectives.values()}
 
 
 def _facts(model: str) -> str:

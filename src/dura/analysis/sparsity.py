@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from dura.models import Model, SemanticMatching
+from dura.models import Model
 from dura.tables.packed import index_type
 from dura.tables.table import Table
 from dura.types import BadInput, Metrics
@@ -37,9 +37,9 @@ class Point:
 
 def entity_tables(model: Model) -> dict[str, Table]:
     """The tables of entities by their names: one, or those of heads and tails."""
-    if not isinstance(model, SemanticMatching):
-        raise BadInput("only models whose score is an inner product of rows can be made sparse or small")
-    tables = {"entity": model.entity} | ({} if model.shared else {"answer": model.answer})
+    tables = model.entity_tables
+    if not tables:
+        raise BadInput(f"the model {type(model).__name__} does not say which of its tables can be made sparse or small")
     if not all(isinstance(table, Table) for table in tables.values()):
         raise BadInput("the tables of this model are packed already; take the run that it was exported from")
     return {name: table for name, table in tables.items() if isinstance(table, Table)}

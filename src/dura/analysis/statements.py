@@ -14,7 +14,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from dura.models import MODELS, Model
+from dura.models import MODELS, Model, SemanticMatching
 from dura.models.families import as_real
 from dura.regularizers import REGULARIZERS, Regularizer
 from dura.types import Sizes
@@ -169,7 +169,7 @@ class Statement:
         heads, relations, times = self._shape(columns)
         rank = columns.head.shape[1]
         model = _empty(self.model, rank, Sizes(2 * heads, relations, times))
-        over_complex = model.tail_table.shape[1] == 2 * rank
+        over_complex = isinstance(model, SemanticMatching) and model.family.complex
         numbers = [as_real(part + 0j).contiguous() if over_complex else part for part in columns.parts]
         for table in model.parameters():
             table.grad = None

@@ -1,4 +1,4 @@
-"""Metrics: the figures of a set of ranks, over all of them or by side, relation or relation category."""
+"""Metrics of a set of ranks: over all of them, or by side, relation or relation category."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ GROUPS: tuple[Group, ...] = get_args(Group)
 def metrics(ranks: Ranks, ties: Ties = "realistic") -> Metrics:
     """MRR, Hits@1/3/10, mean rank and adjusted mean rank index of a set of ranks.
 
-    Over ranks of both sides of every fact these are the means of the two sides. Hits count ranks ≤ k, also where equal rivals
-    make a rank end in a half. The adjusted mean rank index is 1 for a perfect model, 0 for guessing (and where no truth has
-    a rival); it does not depend on the number of candidates.
+    For ranks of both sides of every fact these are the means of the two sides. Hits count ranks ≤ k, also if equal rivals make a
+    rank end in a half. The adjusted mean rank index is 1 for a perfect model and 0 for guessing (also if no truth has a rival). It
+    does not depend on the number of candidates.
     """
     if not len(ranks):
-        raise BadInput("there are no ranks to take the metrics of; rank at least one fact")
+        raise BadInput("there are no ranks to compute metrics of; rank at least one fact")
     values = ranks.ranks(ties)
-    # The rank that guessing gives is the middle of the candidates. fsum does not depend on the order of the facts.
+    # Guessing gives the middle of the candidates. The result of fsum does not depend on the order of the facts.
     above = fsum(values - 1)
     above_by_guessing = fsum((ranks.candidates - 1) / 2)
     return Metrics(
@@ -47,10 +47,10 @@ def by(
     categories: Sequence[str] | NDArray[np.str_] | None = None,
     ties: Ties = "realistic",
 ) -> dict[str, Metrics]:
-    """The metrics of each group of ranks; groups without ranks are left out.
+    """The metrics of each group of ranks. Groups without ranks are left out.
 
-    `side` asks apart for tails and for heads; `relation` wants the relations' names in `relations` (its ids otherwise);
-    `category` and `category-side` want the category of each relation in `categories`, as `relation_categories` gives it.
+    `side` separates tails and heads. `relation` uses the names in `relations`, or ids. `category` and `category-side` need the
+    category of each relation in `categories`, as `relation_categories` gives it.
 
     >>> one = np.array([0, 0])
     >>> ranks = Ranks(one, one, one, np.array([0, 1]), np.array([0, 3]), one, np.array([9, 9]))
@@ -72,7 +72,7 @@ def _labels(
     relations: Sequence[str] | None,
     categories: Sequence[str] | NDArray[np.str_] | None,
 ) -> tuple[NDArray[np.int64], list[str]]:
-    """A number for each rank and the name of each number, in the order to show them."""
+    """A group number for each rank, and the name of each number, in the order in which groups are shown."""
     side, relation = ranks.side.astype(np.int64), ranks.relation.astype(np.int64)
     if group == "side":
         return side, list(SIDES)

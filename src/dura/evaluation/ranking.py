@@ -1,14 +1,16 @@
-"""Exact filtered ranking: where the truth of each fact stands among all entities, asked from both sides.
+"""Exact filtered ranking: the place of each fact's truth among all entities, asked from both sides.
 
-Each distinct question is scored once, in blocks of questions × all entities that share one buffer; all its truths are read
-from and counted in that one row of scores.
+Each distinct question is scored once, in blocks of questions × all entities that share one buffer. All truths of a question are
+read from and counted in that one row of scores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -17,43 +19,40 @@ from torch import Tensor
 
 from dura.data.questions import Questions, reciprocal
 from dura.models import Model
-from dura.tables.packed import Packed
+from dura.tables import Packed
 from dura.tables.table import flushing
 from dura.types import BadInput, DuraError, IntArray, Ranks
 
 Twins = tuple[Tensor, Tensor]
 Counts = tuple[IntArray, IntArray, NDArray[np.bool_]]
+T = TypeVar("T")
 BLOCK_BYTES = 64 * 2**20
-"""Room for the blocks of scores at work: large enough for a fast product, small enough to stay near the processor."""
+"""Room for the blocks of scores in use: large enough for a fast product, small enough to stay near the processor."""
 SMALLEST = 64
-"""Fewer questions at a time would read the whole table for too little work."""
+"""With fewer questions at a time, the whole table would be read for too little work."""
 STRIP_BYTES = 2**19
-"""Rows are counted in strips of about this size: comparing twice and summing then happens inside the cache."""
-SURELY_FINITE = 1e37
-"""A score whose query and tail have norms with a product below this cannot overflow."""
+"""Rows are counted in strips of about this size, so that both comparisons and the sums happen inside the cache."""
 
 
-class Scorer(Protocol):
-    """Whatever can be ranked: `compare(query(head, relation), tails())` scores every entity as an answer."""
+@dataclass(frozen=True)
+class _Targets:
+    """What the questions of a block are compared with."""
 
-    def query(self, head: Tensor, relation: Tensor, time: Tensor | None = None) -> Tensor:
-        """The queries [b, w] that ask (head, relation, ?), at these times where facts have any."""
+    rows: Tensor | Packed
+    twins: Twins | None
+    longest: float
+    """The largest norm of a row."""
 
-    def tails(self) -> Tensor:
-        """The rows of all entities as answers [n, w]."""
-
-    def compare(self, query: Tensor, targets: Any, out: Tensor | None = None) -> Tensor:
-        """The scores [b, n] of the queries against what `tails` gave, written to `out` where given."""
-
-
-def targets(model: Scorer) -> Tensor | Packed:
-    """What queries are compared with: all tails, and where a model holds them packed, as they are."""
-    return model.targets() if isinstance(model, Model) else model.tails()
+    @classmethod
+    def of(cls, model: Model, relation: Tensor | None = None, time: Tensor | None = None) -> _Targets:
+        """All entities, for this relation and time if the targets depend on them."""
+        rows = model.targets(None, relation, time)
+        twins = _twins(rows) if model.comparator.rows_only else None
+        return cls(rows, twins, _longest(rows))
 
 
 def block_size(entities: int, itemsize: int = 4, hands: int = 1) -> int:
-    """How many questions to score at a time so that the blocks of all `hands` stay within `BLOCK_BYTES`, but enough for a fast
-    product.
+    """How many questions to score at a time: the blocks of all `hands` threads fit in `BLOCK_BYTES`, but a product stays fast.
 
     >>> block_size(14_541), block_size(14_541, hands=2), block_size(1_000_000)
     (1153, 576, 64)
@@ -63,7 +62,7 @@ def block_size(entities: int, itemsize: int = 4, hands: int = 1) -> int:
 
 @flushing()
 def rank(
-    model: Scorer,
+    model: Model,
     facts: IntArray,
     known: Questions,
     relations: int,
@@ -71,99 +70,115 @@ def rank(
     block: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Ranks:
-    """Rank the tail and the head of each fact (h, r, t) among all entities, other known answers left out.
+    """Rank the tail and the head of each fact (h, r, t) among all entities, without the other known answers.
 
-    The tail is asked as (h, r, ?), the head as (t, r + relations, ?). `known` holds the answers to leave out
-    (`Graph.known`); the truth itself always competes, be it known or not. The result holds the tail side of all facts in
-    their order, then the head side; but for the rounding of scores it depends neither on `block` (how many questions are
-    scored at a time) nor on the other facts.
-    `progress` is called after each block with the number of questions done and in all.
+    The tail is asked as (h, r, ?), the head as (t, r + relations, ?). `known` holds the answers to leave out (`Graph.known`). The
+    truth itself always competes, known or not. The result has the tail side of all facts in their order, then the head side. Except
+    for the rounding of scores it depends neither on `block` (how many questions are scored at a time) nor on the other facts.
+    `progress` is called after each block with the number of finished questions and of all questions.
     """
     if block is not None and block < 1:
         raise BadInput(f"the block is {block}, but at least one question is scored at a time")
     asked = np.concatenate([facts, reciprocal(facts, relations)])
     greater, equal, candidates = (np.zeros(len(asked), dtype=np.int64) for _ in range(3))
-    with torch.no_grad():
-        tails = targets(model)
-        hands = torch.get_num_threads() if tails.device.type == "cpu" else 1
-        size = block or block_size(len(tails), tails.dtype.itemsize, hands)
-        groups = _group(asked, size)
-        answers = known.known(groups.head, groups.relation, groups.time)
-        twins, reach = _twins(tails), _longest(tails)
-    starts = range(0, len(groups), size)
-    hands = max(1, min(hands, len(starts)))
-    room_shape = min(size, len(groups)), len(tails)
-    rooms = [torch.empty(room_shape, dtype=tails.dtype, device=tails.device) for _ in range(hands)]
-    count = _count if tails.device.type == "cpu" else _count_on_device
+    entities, dtype, device = model.sizes.entities, model.dtype, model.device
+    hands = torch.get_num_threads() if device.type == "cpu" and not model.grouped_by else 1
+    size = block or block_size(entities, dtype.itemsize, hands)
+    groups, parts = _group(asked, size, model.grouped_by)
+    answers = known.known(groups.head, groups.relation, groups.time)
+    hands = max(1, min(hands, len(parts)))
+    rooms = [torch.empty(min(size, len(groups)), entities, dtype=dtype, device=device) for _ in range(hands)]
+    count = _count if device.type == "cpu" else _count_on_device
+    with model.answering():
+        whole = None if model.grouped_by else _Targets.of(model)
 
-    @torch.no_grad()
-    def work(start: int) -> int:
-        room = rooms.pop()
-        part = np.arange(start, min(start + size, len(groups)))
-        group, drop = groups.take(part), answers.take(part)
-        try:
-            scores = _score(model, group, tails, twins, reach, room[: len(part)])
-            at = group.answers
-            greater[at], equal[at], dropped = count(scores, group, asked[at, 2], drop)
-        finally:
-            rooms.append(room)
-        candidates[at] = len(tails) - drop.counts[group.question] + dropped
-        return int(part[-1]) + 1
+        @torch.no_grad()  # a thread of its own has its own mode
+        def work(part: IntArray) -> int:
+            room = rooms.pop()
+            group, drop = groups.take(part), answers.take(part)
+            try:
+                scores = _score(model, group, whole or _targets_of(model, group), room[: len(part)])
+                at = group.answers
+                greater[at], equal[at], dropped = count(scores, group, asked[at, 2], drop)
+            finally:
+                rooms.append(room)
+            candidates[at] = entities - drop.counts[group.question] + dropped
+            return len(part)
 
-    for done in side_by_side(work, starts, hands):
-        if progress is not None:
-            progress(done, len(groups))
+        done = 0
+        for finished in in_threads(work, parts, hands):
+            done += finished
+            if progress is not None:
+                progress(done, len(groups))
     side = np.repeat(np.arange(2, dtype=np.int8), len(facts))
     head, relation, tail = (np.tile(facts[:, column], 2) for column in range(3))
     return Ranks(head, relation, tail, side, greater, equal, candidates)
 
 
-def side_by_side(work: Callable[[int], int], starts: Iterable[int], hands: int) -> Iterator[int]:
-    """What `work` returns for each start, in their order, by so many threads at a time.
+def in_threads(work: Callable[[T], int], items: Iterable[T], hands: int) -> Iterator[int]:
+    """What `work` returns for each item, in their order, with this many threads.
 
-    Each block is one thread's from the product to the last count: threads that share every product would wait for each
-    other at its end, and while one of them counts. torch is told to use one thread for each of them meanwhile.
+    Each block belongs to one thread, from the product to the last count. Threads that share every product would wait for each other
+    at its end, and while one of them counts. Meanwhile torch uses one thread for each of them.
     """
     if hands == 1:
-        yield from map(work, starts)
+        yield from map(work, items)
         return
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         with ThreadPoolExecutor(hands) as pool:
-            yield from pool.map(work, starts)
+            yield from pool.map(work, items)
     finally:
         torch.set_num_threads(threads)
 
 
-def _group(asked: IntArray, block: int) -> Questions:
-    """The distinct questions asked; in place of answers each has the positions in `asked` where it stands.
+def _group(asked: IntArray, block: int, grouped_by: Sequence[str]) -> tuple[Questions, list[IntArray]]:
+    """The distinct questions, and the positions of those that are scored together.
 
-    Questions of one relation are neighbours, which spares relation matrices to load. Inside a block the questions with most
-    truths come first: those that have a j-th truth are then a slice, and no row of scores needs to be copied.
+    In place of answers, a question has the positions in `asked` where it occurs. Questions of one relation are neighbours, so that
+    relation matrices are loaded once. If targets depend on something, the questions of a block share it. Inside a block the
+    questions with most truths come first: those that have a j-th truth are then a slice, and no row of scores is copied.
     """
     timed = asked.shape[1] > 3
-    order = np.lexsort((asked[:, 0], *((asked[:, 3],) if timed else ()), asked[:, 1]))
+    keys = [asked[:, 1], *([asked[:, 3]] if timed else [])]
+    if tuple(grouped_by) == ("time",):
+        keys.reverse()
+    order = np.lexsort((asked[:, 0], *reversed(keys)))
     rows = asked[order][:, [0, 1, 3] if timed else [0, 1]].astype(np.int64)
     starts = np.flatnonzero(np.append(True, (rows[1:] != rows[:-1]).any(axis=1))[: len(rows)])
     times = rows[starts, 2] if timed else None
     questions = Questions(rows[starts, 0], rows[starts, 1], np.append(starts, len(rows)), order, times)
-    return questions.take(np.lexsort((-questions.counts, np.arange(len(questions)) // block)))
+    shared = [getattr(questions, name) for name in grouped_by]
+    edges = [np.flatnonzero(np.diff(ids)) + 1 for ids in shared]
+    cuts = np.unique(np.concatenate([[0, len(questions)], *edges]))
+    spans = [(a, b) for low, high in pairwise(cuts.tolist()) for a, b in _spans(low, high, block)]
+    number = np.repeat(np.arange(len(spans)), [b - a for a, b in spans])
+    questions = questions.take(np.lexsort((-questions.counts, number)))
+    return questions, [np.arange(a, b) for a, b in spans]
 
 
-def _score(
-    model: Scorer, group: Questions, tails: Tensor | Packed, twins: Twins | None, reach: float, room: Tensor
-) -> Tensor:
+def _spans(low: int, high: int, size: int) -> Iterator[tuple[int, int]]:
+    return ((a, min(a + size, high)) for a in range(low, high, size))
+
+
+def _targets_of(model: Model, group: Questions) -> _Targets:
+    """The targets that the questions of a block share."""
+    ids = (group.relation, group.time)
+    return _Targets.of(model, *(None if one is None else torch.from_numpy(one[:1]).to(model.device) for one in ids))
+
+
+def _score(model: Model, group: Questions, targets: _Targets, room: Tensor) -> Tensor:
     """The scores of all entities for these questions, in `room` or other memory that may be written to."""
     asked = [ids for ids in (group.head, group.relation, group.time) if ids is not None]
-    query = model.query(*(torch.from_numpy(ids).to(tails.device) for ids in asked))
-    scores = model.compare(query, tails, out=room)
+    query = model.query(*(torch.from_numpy(ids).to(room.device) for ids in asked))
+    scores = model.compare(query, targets.rows, out=room)
     if scores.data_ptr() != room.data_ptr():
         scores = room.copy_(scores)
-    if twins is not None:
-        scores[:, twins[0]] = scores[:, twins[1]]
-    # A NaN in either makes this false, as does a product that might overflow; then each score is looked at.
-    if not _longest(query) * reach < SURELY_FINITE:
+    if targets.twins is not None:
+        scores[:, targets.twins[0]] = scores[:, targets.twins[1]]
+    # A NaN in either norm makes this false; then every score is checked.
+    if not model.comparator.finite(_longest(query), targets.longest):
         _refuse_non_finite(scores, group)
     return scores if scores.element_size() >= 4 else scores.float()
 
@@ -176,7 +191,7 @@ def _longest(rows: Tensor | Packed) -> float:
 
 
 def _refuse_non_finite(scores: Tensor, group: Questions) -> None:
-    """A NaN is neither greater nor equal: uncaught, a model full of them would rank every truth first."""
+    """Refuse NaN, which is neither greater nor equal: a model full of it would rank every truth first."""
     if torch.isfinite(scores).all():
         return
     row = int((~torch.isfinite(scores)).any(dim=1).nonzero()[0])
@@ -187,16 +202,16 @@ def _refuse_non_finite(scores: Tensor, group: Questions) -> None:
 
 
 def _twins(tails: Tensor | Packed) -> Twins | None:
-    """Entities whose rows equal an earlier entity's, and those earlier ones; None where all rows differ.
+    """Entities whose rows equal an earlier entity's, and those earlier ones; None if all rows differ.
 
-    Equal rows must tie, but a product may round them differently at the edges of its tiles (with AVX2 in a third of all
-    questions, with AVX-512 where a question is alone in its block), so the score of one is copied to the others.
+    Equal rows must tie, but a product may round them differently at the edges of its tiles (with AVX2 in a third of all questions,
+    with AVX-512 if a question is alone in its block). So the score of one is copied to the others.
     """
     if isinstance(tails, Packed):
         earliest = _earliest(tails.fingerprints())
         others = np.flatnonzero(earliest != np.arange(len(tails)))
         return (torch.from_numpy(others), torch.from_numpy(earliest[others])) if len(others) else None
-    # Four numbers tell nearly all rows apart; only the others are compared in full. Adding 0 turns -0 into 0.
+    # Four numbers tell nearly all rows apart. Only the others are compared in full. Adding 0 turns -0 into 0.
     alike = _earliest(tails[:, :4])
     if (alike == np.arange(len(tails))).all():
         return None
@@ -218,10 +233,10 @@ def _earliest(rows: Tensor) -> IntArray:
 
 
 def _count(scores: Tensor, group: Questions, truth: IntArray, drop: Questions) -> Counts:
-    """For each truth of these questions the rivals above it, those on a par, and whether it was among the answers to drop.
+    """For each truth of these questions: the rivals above it, the equal ones, and whether it was among the answers to drop.
 
-    The answers to drop are set to -inf in `scores`. A processor counts with NumPy, which is several times as fast as summing
-    booleans with torch, and in strips of rows that stay in its cache.
+    The answers to drop are set to -inf in `scores`. On a CPU NumPy counts, several times faster than torch sums booleans, in strips
+    of rows that stay in the cache.
     """
     values, row, counts = scores.numpy(), group.question, group.counts
     own = values[row, truth]
@@ -238,12 +253,12 @@ def _count(scores: Tensor, group: Questions, truth: IntArray, drop: Questions) -
             rivals, mine, found = values[top : top + rows], own[at, None], mask[:rows]
             greater[at] = [np.count_nonzero(line) for line in np.greater(rivals, mine, out=found)]
             equal[at] = [np.count_nonzero(line) for line in np.equal(rivals, mine, out=found)]
-    # A truth that was not dropped has met itself.
+    # A truth that was not dropped has been compared with itself.
     return greater, equal - ~dropped, dropped
 
 
 def _count_on_device(scores: Tensor, group: Questions, truth: IntArray, drop: Questions) -> Counts:
-    """The same with torch alone: scores that lie on another device are counted there."""
+    """The same with torch alone, for scores on another device."""
     row, column, drop_row, drop_column = (
         torch.from_numpy(ids.astype(np.int64)).to(scores.device)
         for ids in (group.question, truth, drop.question, drop.answers)

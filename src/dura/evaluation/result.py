@@ -1,4 +1,4 @@
-"""Result: the metrics of one evaluation together with the protocol they were obtained by."""
+"""Result: the metrics of one evaluation, together with its protocol."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from dura.data.categories import relation_categories
 from dura.data.graph import Graph
 from dura.evaluation.metrics import HITS, Group, by, metrics
-from dura.evaluation.ranking import Scorer, rank, targets
+from dura.evaluation.ranking import rank
 from dura.models import Model
 from dura.types import TIES, BadInput, Filter, IntArray, Metrics, Ranks, Split, Ties, __version__
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 HEADLINE: Ties = "realistic"
 SHOWN = 40
-"""A printed result shows so many lines of a breakdown; `to_frame` and `to_dict` have all."""
+"""How many lines of a breakdown a printed result shows; `to_frame` and `to_dict` have all."""
 
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What `evaluate` found on one split, under each tie policy, with the protocol; prints as a small table.
+    """The metrics of one split under each tie policy, with the protocol. Prints as a small table.
 
-    `groups` holds the breakdowns that were asked for, by kind and name: `result.groups["side"]["head"].mrr`.
+    `groups` holds the breakdowns by kind and name: `result.groups["side"]["head"].mrr`.
     """
 
     split: Split
@@ -48,11 +48,11 @@ class Result:
 
     @property
     def hits(self) -> dict[int, float]:
-        """The headline's share of ranks not above 1, 3 and 10."""
+        """The headline's share of ranks up to 1, 3 and 10."""
         return self.metrics.hits
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; the headline's figures stand at the top."""
+        """Plain values, ready for JSON. The headline's metrics are at the top."""
         groups = {kind: {name: m.to_dict() for name, m in group.items()} for kind, group in self.groups.items()}
         return {
             "split": self.split,
@@ -63,7 +63,7 @@ class Result:
         }
 
     def to_frame(self) -> pl.DataFrame:
-        """A polars DataFrame: a row for each tie policy, then one for each group of the breakdowns."""
+        """A polars DataFrame: one row per tie policy, then one per group of the breakdowns."""
         import polars as pl
 
         return pl.DataFrame([{"by": kind, "name": name, **_figures(m)} for kind, name, m in self._rows()])
@@ -73,7 +73,7 @@ class Result:
         try:
             import pandas as pd
         except ImportError:
-            raise BadInput("pandas is not installed; use to_frame(), or: pip install 'dura[pandas]'") from None
+            raise BadInput("pandas is not installed; use to_frame(), or: pip install 'dura-kge[pandas]'") from None
         return pd.DataFrame(self.to_frame().to_dict(as_series=False))
 
     def __repr__(self) -> str:
@@ -111,7 +111,7 @@ def _cell(value: float) -> str:
 
 
 def evaluate(
-    model: Scorer,
+    model: Model,
     graph: Graph,
     split: Split = "test",
     by: Group | Sequence[Group] | None = None,
@@ -120,10 +120,10 @@ def evaluate(
     block: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Result:
-    """Rank both sides of every fact of a split among all entities, the other known answers of all splits left out.
+    """Rank both sides of every fact of a split among all entities, without the other known answers of all splits.
 
-    `by` adds breakdowns: side, relation, category, category-side. Where facts have times, those answers are left out that are
-    known at the fact's time; with `filter="static"` those that are known at any time. See `rank` for `block` and `progress`.
+    `by` adds breakdowns: side, relation, category, category-side. If facts have times, the answers that are known at the fact's
+    time are left out; with `filter="static"` those that are known at any time. See `rank` for `block` and `progress`.
     """
     facts = graph.asked(split)
     if filter not in ("time-aware", "static"):
@@ -142,10 +142,10 @@ def evaluate(
     )
 
 
-def _check_sizes(model: Scorer, graph: Graph) -> None:
-    """Refuse a model of another graph; a static model may be ranked on dated facts, their times only choose the filter."""
-    pairs = [("entities", len(targets(model)), graph.sizes.entities)]
-    if isinstance(model, Model) and model.temporal:
+def _check_sizes(model: Model, graph: Graph) -> None:
+    """Refuse a model of another graph. A static model may be ranked on dated facts: their times only choose the filter."""
+    pairs = [("entities", model.sizes.entities, graph.sizes.entities)]
+    if model.temporal:
         pairs.append(("times", model.sizes.times, graph.sizes.times))
     for what, mine, theirs in pairs:
         if mine != theirs:
@@ -161,7 +161,7 @@ def _breakdown(ranks: Ranks, kind: Group, graph: Graph) -> dict[str, Metrics]:
 
 
 def _protocol(graph: Graph, facts: IntArray, filtered: Filter) -> dict[str, Any]:
-    """How the figures were obtained: two results may be compared where these agree."""
+    """How the metrics were obtained. Two results may be compared if their protocols agree."""
     dated = {
         "time-aware": "time-aware filter (answers at the fact's time)",
         "static": "static filter (answers at any time)",

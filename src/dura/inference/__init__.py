@@ -1,8 +1,8 @@
 """Inference: what a trained model answers.
 
-Holds the prediction of missing facts (`predict` for entities, `when` for times, `asking` for files of questions); calibration,
-new entities and an index of nearest answers come here. May touch models, data and types, and knows neither training nor
-evaluation. To add a way of asking: a module that derives it from `query`, `compare` and `score`, never a score of its own.
+Holds the prediction of missing facts: `predict` for entities, `when` for times, `asking` for files of questions. May touch models,
+data and types, and knows neither training nor evaluation. To add a way of asking: a module that derives it from the model's
+`query`, `compare` and `score`, never a score of its own.
 """
 
 from dura.inference.answers import Answer, Answers, Question, TimeAnswer, TimeAnswers

@@ -1,4 +1,4 @@
-"""Predict: the best entities for questions with a hole, known answers left out unless asked for."""
+"""Predict: the best entities for questions with a hole. Known answers are left out unless they are wanted."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from dura.models import Model
 from dura.types import BadInput, DuraError, IntArray
 
 BLOCK = 64
-"""Questions scored at a time."""
+"""How many questions are scored at a time."""
 
 
 def predict(
     model: Model, graph: Graph, questions: Sequence[Question], k: int = 10, *, known: bool = False
 ) -> list[Answers]:
-    """The `k` best entities for each question; known facts of any split are left out unless `known` is true.
+    """The `k` best entities for each question. Known answers of any split are left out unless `known` is true.
 
-    Where facts have times, what is known at the question's time counts.
+    If facts have times, an answer is known if it is known at the question's time.
     """
     check_count(k)
     ids = np.array([_ids(graph, question) for question in questions], dtype=np.int64).reshape(-1, 3)
     answers: list[Answers] = []
-    with torch.no_grad():
+    with model.answering():
         for at in range(0, len(ids), BLOCK):
             answers += _block(model, graph, questions[at : at + BLOCK], ids[at : at + BLOCK], k, known)
     return answers
 
 
 def _ids(graph: Graph, q: Question) -> tuple[int, int, int]:
-    """Head, relation and time of a question for a tail; one for a head asks the reciprocal relation of the tail."""
+    """Head, relation and time of a question for a tail. A question for a head asks the reciprocal relation of the tail."""
     if q.when:
         raise BadInput(f"{q} asks for a time; `when` answers it (--when)")
     entity = graph.entities.id(str(q.tail if q.head is None else q.head), "entity")
@@ -44,7 +44,7 @@ def _ids(graph: Graph, q: Question) -> tuple[int, int, int]:
 
 
 def time_id(graph: Graph, time: str | None) -> int:
-    """The id of a time in any spelling, of no time where none is given; 0 where the graph has no times."""
+    """The id of a time in any spelling, or of "no time" if none is given. 0 if the graph has no times."""
     if graph.times is None:
         if time is not None:
             raise BadInput(f"the facts of this graph have no times, so nothing holds at {time!r}; leave the time out")
@@ -62,9 +62,8 @@ def _block(
     model: Model, graph: Graph, questions: Sequence[Question], ids: IntArray, k: int, known: bool
 ) -> list[Answers]:
     times = None if graph.times is None else ids[:, 2]
-    targets = model.targets()
-    head, relation, time = torch.from_numpy(ids.T.copy()).to(targets.device)
-    scores = model.compare(model.query(head, relation, None if times is None else time), targets)
+    head, relation, time = torch.from_numpy(ids.T.copy()).to(model.device)
+    scores = model.score_all(head, relation, None if times is None else time)
     check_finite(scores)
     facts = graph.known.known(ids[:, 0], ids[:, 1], times)
     is_known = torch.zeros_like(scores, dtype=torch.bool)
@@ -95,4 +94,4 @@ def check_count(k: int) -> None:
 def check_finite(scores: Tensor) -> None:
     """Refuse the scores of a model that diverged."""
     if not bool(torch.isfinite(scores).all()):
-        raise DuraError("the model's scores are not finite numbers, so it cannot answer; train it anew")
+        raise DuraError("the model's scores are not finite numbers, so it cannot answer; train it again")

@@ -1,4 +1,4 @@
-"""Score: facts one by one, in blocks."""
+"""Score: the scores of given facts, in blocks."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from torch import Tensor
 from dura.models import Model, SemanticMatching
 
 MOST_BYTES = 64_000_000
-"""What the relations of a block may take: where they depend on the time, facts may need one each, and it may be a matrix."""
+"""How large the relations of a block may be: each fact may need its own, and it may be a matrix."""
 
 
 def score_facts(model: Model, head: Tensor, relation: Tensor, tail: Tensor, time: Tensor | None = None) -> Tensor:
     """The score of each fact [n], on the CPU: what `model.score` gives."""
-    table = model.targets()
-    scores = torch.empty(len(head), dtype=table.dtype)
-    numbers = math.prod(model.family.shape(model.rank)) if isinstance(model, SemanticMatching) else table.shape[1]
-    # Three for each: the rows of relation and time, and what they are together.
-    block = max(1, MOST_BYTES // (3 * numbers * table.dtype.itemsize))
-    with torch.no_grad():
+    scores = torch.empty(len(head), dtype=model.dtype)
+    numbers = math.prod(model.family.shape(model.rank)) if isinstance(model, SemanticMatching) else model.rank**2
+    # Three for each: the rows of relation and time, and their product.
+    block = max(1, MOST_BYTES // (3 * numbers * model.dtype.itemsize))
+    with model.answering():
         for at in range(0, len(head), block):
-            h, r, t = (column[at : at + block].to(table.device) for column in (head, relation, tail))
-            when = None if time is None else time[at : at + block].to(table.device)
+            h, r, t = (column[at : at + block].to(model.device) for column in (head, relation, tail))
+            when = None if time is None else time[at : at + block].to(model.device)
             scores[at : at + block] = model.score(h, r, t, when)
     return scores

@@ -1,4 +1,4 @@
-"""When: the times at which a fact holds, ranked by the score that the fact has at each of them."""
+"""When: the times at which a fact holds, ranked by the score of the fact at each time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def when(
 ) -> list[TimeAnswers]:
     """The `k` best times for each question (head, relation, tail, ?).
 
-    Times at which the fact is known in any split, all those of an interval among them, are left out unless `known` is true.
+    Times at which the fact is known in any split (all times of an interval) are left out unless `known` is true.
     """
     check_count(k)
     if graph.times is None:
@@ -37,7 +37,7 @@ def _times(model: Model, graph: Graph, times: Times, question: Question, k: int,
         graph.relations.id(question.relation, "relation"),
         graph.entities.id(str(question.tail), "entity"),
     )
-    every = torch.arange(len(times.positions))  # without that of no time
+    every = torch.arange(len(times.positions))  # without "no time"
     head, relation, tail = (torch.full_like(every, i) for i in fact)
     scores = score_facts(model, head, relation, tail, every)
     check_finite(scores)

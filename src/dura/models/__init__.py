@@ -1,11 +1,13 @@
 """Models: how a fact is scored.
 
-Holds the abstract `Model`, the families (how a relation acts) and one class a model. A model is built from `Sizes` and its
-own options and sees no data. To add one: a class here (its constructor is its settings) and a row in `MODELS`, or an entry
-point of the group `dura.models` in your own package; laws, command line, presets and docs find it.
+Holds the abstract `Model`, comparators (how a query meets its targets), families (how a relation acts) and one class per model. A
+model is built from `Sizes` and its own options. It sees no data. To add one, write a class here (its constructor is its settings)
+and a row in `MODELS`, or an entry point of the group `dura.models` in your own package. Laws, command line and docs find it.
 """
 
-from dura.models.model import Model, SemanticMatching
+from dura.models.bilinear import SemanticMatching
+from dura.models.comparators import L1, L2, Biased, Comparator, Dot, Modulus, SquaredL2
+from dura.models.model import Model, adopt, restore
 from dura.models.static import CP, RESCAL, ComplEx, DistMult
 from dura.models.temporal import TRESCAL, TComplEx, Temporal, TNTComplEx
 from dura.registry import Registry
@@ -26,14 +28,23 @@ MODELS: Registry[Model] = Registry(
 
 __all__ = [
     "CP",
+    "L1",
+    "L2",
     "MODELS",
     "RESCAL",
     "TRESCAL",
+    "Biased",
     "ComplEx",
+    "Comparator",
     "DistMult",
+    "Dot",
     "Model",
+    "Modulus",
     "SemanticMatching",
+    "SquaredL2",
     "TComplEx",
     "TNTComplEx",
     "Temporal",
+    "adopt",
+    "restore",
 ]

@@ -1,7 +1,8 @@
 """Families: how a relation acts on a row.
 
-`Relations` says which relation each row of a batch uses. A family knows what the rows of a relation mean: `apply` is x·R̄ (the
-query), `adjoint` is x·Rᵀ (the reverse query); both are adjoint in the real inner product: <apply(h), t> = <h, adjoint(t)>.
+`Relations` says which relation each row of a batch uses. A family knows what the rows of a relation mean. `apply` is x·R̄ (the
+query) and `adjoint` is x·Rᵀ (the reverse query). They are adjoint in the real inner product: <apply(h), t> = <h, adjoint(t)>.
+The score is linear in R too: <apply(h), t> = <between(h, t), R>.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from torch import Tensor
 from dura.tables.table import Table, sum_of_parts
 
 Weights = tuple[float, float]
-"""Of the plain rows and of the turned ones."""
+"""The weights of ‖x‖² and of ‖x·Rᵀ‖²."""
 
 
 class Relations(ABC):
@@ -25,7 +26,7 @@ class Relations(ABC):
 
     @abstractmethod
     def tables(self) -> tuple[tuple[Table, Tensor], ...]:
-        """The tables whose rows an item's relation is the product of, element by element, with the row of each item [n]."""
+        """The tables whose rows are multiplied, element by element, to an item's relation, and each item's row in them [n]."""
 
     @abstractmethod
     def at(self, items: Tensor) -> Relations:
@@ -37,22 +38,22 @@ class Relations(ABC):
 
     @abstractmethod
     def distinct(self, items: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
-        """Each relation that these items have, once [k, ...], and how many of them have it [k].
+        """The distinct relations of these items [k, ...], and how many items have each [k].
 
-        Where a relation is a sum of parts, of which a regularizer wants to see each: one tensor a part.
+        If a relation is a sum of parts, each part is a tensor of its own: regularizers want to see them.
         """
 
 
 @dataclass(frozen=True)
 class Rows(Relations):
-    """Rows [k, ...], a whole table or some that were computed (maybe as a sum of `parts`), and each item's row, `index` [n]."""
+    """Rows [k, ...], from a table or computed (perhaps as a sum of `parts`), and the row `index` [n] of each item."""
 
     rows: Tensor
     index: Tensor
     parts: tuple[Tensor, ...] = ()
 
     def tables(self) -> tuple[tuple[Table, Tensor], ...]:
-        """The rows, where they are a table."""
+        """The rows, which must be a table."""
         assert isinstance(self.rows, Table)
         return ((self.rows, self.index),)
 
@@ -65,7 +66,7 @@ class Rows(Relations):
         return self._pick(self.rows, self.index)
 
     def distinct(self, items: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
-        """See the class above."""
+        """As in `Relations`."""
         index, counts = torch.unique(self.index[items], return_counts=True)
         return tuple(self._pick(part, index) for part in self.parts or (self.rows,)), counts
 
@@ -76,12 +77,12 @@ class Rows(Relations):
 
 @dataclass(frozen=True)
 class Products(Relations):
-    """Products of rows of several tables, which are made one at a time where they are needed."""
+    """Products of rows of several tables. Each product is computed where it is needed and not kept."""
 
     of: tuple[tuple[Table, Tensor], ...]
 
     def tables(self) -> tuple[tuple[Table, Tensor], ...]:
-        """Those it was made of."""
+        """The tables that are multiplied."""
         return self.of
 
     def at(self, items: Tensor) -> Products:
@@ -96,21 +97,21 @@ class Products(Relations):
         return first
 
     def distinct(self, items: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
-        """See the class above."""
+        """As in `Relations`."""
         ids, counts = torch.unique(torch.stack([index[items] for _, index in self.of]), dim=1, return_counts=True)
         each = Products(tuple((table, index) for (table, _), index in zip(self.of, ids, strict=True)))
         return (each.read(),), counts
 
 
 class Family(ABC):
-    """How R acts. `diagonal` says whether R is a vector acting element by element, `complex` whether over pairs."""
+    """How R acts. `diagonal`: R is a vector that acts element by element. `complex`: pairs of reals are complex numbers."""
 
     diagonal: bool
     complex: bool
 
     @abstractmethod
     def width(self, rank: int) -> int:
-        """How many reals a row of an entity holds."""
+        """How many reals an entity's row has."""
 
     @abstractmethod
     def shape(self, rank: int) -> tuple[int, ...]:
@@ -124,10 +125,14 @@ class Family(ABC):
     def adjoint(self, x: Tensor, relations: Relations) -> Tensor:
         """x·Rᵀ, one row each."""
 
-    def tail_squares(self, x: Tensor, relations: Relations, items: Tensor, weights: Weights) -> Tensor | None:  # noqa: ARG002
-        """Σ plain·‖x_i‖² + turned·‖x_i·Rᵀ‖², R that of item `items[i]`; None where there is no shorter way than by `adjoint`.
+    @abstractmethod
+    def between(self, h: Tensor, t: Tensor) -> Tensor:
+        """What meets R in the score of (h, R, t): <between(h, t), R>, flattened to [n, numbers of R]."""
 
-        `weights` are (plain, turned).
+    def tail_squares(self, x: Tensor, relations: Relations, items: Tensor, weights: Weights) -> Tensor | None:
+        """Σ plain·‖x_i‖² + turned·‖x_i·Rᵀ‖², where R is the relation of item `items[i]`.
+
+        `weights` are (plain, turned). None if there is no shorter way than through `adjoint`.
         """
         return None
 
@@ -138,7 +143,7 @@ class Diagonal(Family):
     diagonal, complex = True, False
 
     def width(self, rank: int) -> int:
-        """One real a dimension."""
+        """One real per dimension."""
         return rank
 
     def shape(self, rank: int) -> tuple[int, ...]:
@@ -153,6 +158,10 @@ class Diagonal(Family):
         """The same: a real diagonal matrix is its own adjoint."""
         return self.apply(x, relations)
 
+    def between(self, h: Tensor, t: Tensor) -> Tensor:
+        """h∘t."""
+        return h * t
+
     def tail_squares(self, x: Tensor, relations: Relations, items: Tensor, weights: Weights) -> Tensor:
         """Σ x²·(plain + turned·r²)."""
         return scaled_squares(x, relations.read(), items, *weights, 1)
@@ -164,7 +173,7 @@ class ComplexDiagonal(Family):
     diagonal, complex = True, True
 
     def width(self, rank: int) -> int:
-        """Two reals a dimension."""
+        """Two reals per dimension."""
         return 2 * rank
 
     def shape(self, rank: int) -> tuple[int, ...]:
@@ -181,18 +190,22 @@ class ComplexDiagonal(Family):
         r = as_complex(relations.read())
         return as_real(as_complex(x) * r)
 
+    def between(self, h: Tensor, t: Tensor) -> Tensor:
+        """h∘t̄, since Re<h̄∘r∘t> = <r, h∘t̄> over the reals."""
+        return as_real(as_complex(h) * as_complex(t).conj())
+
     def tail_squares(self, x: Tensor, relations: Relations, items: Tensor, weights: Weights) -> Tensor:
         """Σ |x|²·(plain + turned·|r|²)."""
         return scaled_squares(x, relations.read(), items, *weights, 2)
 
 
 class Dense(Family):
-    """R is a full matrix: items are grouped by relation, one product a relation, no copy of R an item."""
+    """R is a full matrix. Items are grouped by relation: one product per relation, and no matrix is copied."""
 
     diagonal, complex = False, False
 
     def width(self, rank: int) -> int:
-        """One real a dimension."""
+        """One real per dimension."""
         return rank
 
     def shape(self, rank: int) -> tuple[int, ...]:
@@ -207,6 +220,10 @@ class Dense(Family):
         """x·Rᵀ."""
         return grouped(x, relations, transposed=True)
 
+    def between(self, h: Tensor, t: Tensor) -> Tensor:
+        """The outer product of h and t."""
+        return (h[:, :, None] * t[:, None, :]).flatten(1)
+
 
 def as_complex(x: Tensor) -> Tensor:
     """Interleaved reals [..., 2d] seen as complex numbers [..., d], without a copy."""
@@ -219,15 +236,15 @@ def as_real(x: Tensor) -> Tensor:
 
 
 def scaled_squares(x: Tensor, r: Tensor, items: Tensor, plain: float, turned: float, parts: int) -> Tensor:
-    """Σ |x_i|²·(plain + turned·|r_items[i]|²) over numbers of so many real parts."""
+    """Σ |x_i|²·(plain + turned·|r_items[i]|²), where a number has `parts` real parts."""
     total: Tensor = _ScaledSquares.apply(x, r, items, plain, turned, parts)  # type: ignore[no-untyped-call]
     return total
 
 
 class _ScaledSquares(torch.autograd.Function):
-    """Neither x∘r nor its gradient is made: squares are summed by item, and the weight of an item stands beside each real of x.
+    """Squares are summed per item, so neither x∘r nor its gradient is computed.
 
-    Items are fewer than rows of x, and every pass over the rows counts.
+    There are fewer items than rows of x, and every pass over the rows costs time.
     """
 
     @staticmethod
@@ -247,18 +264,18 @@ class _ScaledSquares(torch.autograd.Function):
 
 
 def grouped(x: Tensor, relations: Relations, transposed: bool = False) -> Tensor:
-    """`x[i] @ R_i` for each row i (R_iᵀ where `transposed`), as one product a distinct matrix."""
+    """`x[i] @ R_i` for each row i (R_iᵀ if `transposed`), as one product per distinct matrix."""
     tables, index = zip(*relations.tables(), strict=True)
     product: Tensor = _Grouped.apply(x, index, transposed, *tables)  # type: ignore[no-untyped-call]
     return product
 
 
 class _Grouped(torch.autograd.Function):
-    """Items sorted by their matrix; each run of items is one product, forward and backward. No matrix is copied.
+    """Items are sorted by their matrix. Each run of items is one product, forward and backward. No matrix is copied.
 
-    A matrix that is the product of two tables' rows is made in a buffer that stays in the cache, once on either way: pairs may
-    be nearly as many as items. Gradients of the tables are added to them in place. Products are small and many, so views of
-    all runs and rows are taken at once: one at a time they take as long as some of the products.
+    A matrix that is the product of two tables' rows is computed in a buffer that stays in the cache, once forward and once
+    backward: there may be nearly as many pairs as items. Gradients are added to the tables in place. There are many small
+    products, so views of all runs and rows are taken at once: taken one by one, they cost as much as some of the products.
     """
 
     @staticmethod
@@ -275,7 +292,7 @@ class _Grouped(torch.autograd.Function):
             _matrices(tables, rows, transposed), by_matrix.split(runs), result.split(runs), strict=True
         ):
             torch.mm(run, r, out=out)
-        # A table is not saved but held: its gradient is written in place, and nothing else changes it before backward.
+        # Autograd does not save a table: its gradient is written in place, and nothing else changes it before backward.
         ctx.save_for_backward(by_matrix, order, *rows)
         ctx.tables, ctx.runs, ctx.transposed = tables, runs, transposed
         return torch.empty_like(x).index_copy_(0, order, result)
@@ -297,13 +314,13 @@ class _Grouped(torch.autograd.Function):
 
 
 def _each(table: Tensor, rows: Tensor) -> list[Tensor]:
-    """A view of each of these rows; all of the table's at once are cheaper only where most are wanted."""
+    """A view of each of these rows. Taking views of all rows at once is cheaper only if most are wanted."""
     views = table.unbind() if 2 * len(rows) > len(table) else table
     return [views[row] for row in rows.tolist()]
 
 
 def _matrices(tables: tuple[Table, ...], rows: list[Tensor], transposed: bool) -> Iterable[Tensor]:
-    """The matrices of these rows: the one table's own, or products of two, each in a buffer that the next one overwrites."""
+    """The matrices of these rows: those of one table, or products of two in a buffer that the next product overwrites."""
     views = [
         _each(table.detach().mT if transposed else table.detach(), ids) for table, ids in zip(tables, rows, strict=True)
     ]
@@ -314,7 +331,7 @@ def _matrices(tables: tuple[Table, ...], rows: list[Tensor], transposed: bool) -
 
 
 def _add_gradients(tables: tuple[Table, ...], rows: list[Tensor]) -> Callable[[int, Tensor, Tensor], object]:
-    """What adds left·right to the gradient of the i-th matrix of these rows."""
+    """A function that adds left·right to the gradient of the i-th matrix of these rows."""
     by_table = [_each(table.gradient(), ids) for table, ids in zip(tables, rows, strict=True)]
     if len(by_table) == 1:
         return lambda i, left, right: by_table[0][i].addmm_(left, right)

@@ -1,178 +1,241 @@
-"""Model: a fact is scored as `compare(query(head, relation), tails)`. Everything else derives from that."""
+"""Model: a fact is scored as `compare(query(head, relation[, time]), targets)`. Everything else derives from that."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from dura.models.families import Family, Relations, Rows
-from dura.tables.packed import Packed
-from dura.tables.table import Table
-from dura.types import BadInput, Factors, Sizes
+from dura.models.comparators import Comparator, Dot
+from dura.tables import Packed, Table
+from dura.types import BadInput, DuraError, Factors, Sizes, Traits
 
 LARGEST_RANK = 100_000
+Ask = Literal["relations", "times"]
+"""Which part of a fact is the hole, if it is not an entity."""
 
 
 class Model(nn.Module, ABC):
-    """What training, ranking and prediction may ask of a model. Ids are 1-d integer tensors, one row each.
+    """What training, ranking and prediction ask of a model. Ids are 1-d integer tensors, one per item.
 
     Relations r + |R| are the reciprocals: (t, r + |R|, ?) asks for the head of (?, r, t).
+
+    A concrete model defines `query`, and either `target_table` or `targets`. It may choose another `comparator`. It never overrides
+    `compare`: training uses the comparator's own gradient.
     """
+
+    comparator: Comparator = Dot()
+    temporal: ClassVar[bool] = False
+    """True if facts have times. Every question then has one."""
+    diagonal: ClassVar[bool] = False
+    """True if relations act element by element, so that regularizers such as N3 are defined."""
+    adjoint: ClassVar[bool] = False
+    """True if the model has `reverse`, so that regularizers such as DURA are defined."""
+    apart: ClassVar[bool] = False
+    """True if the relation at a time is the product of one row of the relation and one row of the time, and nothing else."""
+    random: ClassVar[bool] = True
+    """False if a step draws no random numbers in the model, so that no one has to seed them."""
+    grouped_by: ClassVar[tuple[Literal["relation", "time"], ...]] = ()
+    """What the targets depend on. Questions are then answered in groups that share it."""
+    state_is_all: ClassVar[bool] = False
+    """True if the constructor computes nothing that is not in `state`. Opening a run then builds no random tables."""
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """Names that tables had in older checkpoints, and their names now."""
 
     sizes: Sizes
     rank: int
-    temporal: bool = False
-    """True where facts have times, and every question with them."""
 
-    @property
-    @abstractmethod
-    def tail_table(self) -> Table:
-        """The table of all tails [|E|, w], whose gradient the objective adds to in place."""
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "compare" in vars(cls):
+            raise TypeError(
+                f"{cls.__name__} overrides compare, which training does not call: set `comparator` to a Comparator instead"
+            )
 
-    @abstractmethod
-    def heads(self, entities: Tensor | None = None) -> Tensor:
-        """The rows of these entities as heads, all where none are named."""
+    @classmethod
+    def traits(cls) -> Traits:
+        """What a regularizer must know before it is used with this model."""
+        return Traits(temporal=cls.temporal, diagonal=cls.diagonal, adjoint=cls.adjoint, apart=cls.apart)
 
-    @abstractmethod
-    def tails(self, entities: Tensor | None = None) -> Tensor:
-        """The rows of these entities as tails, all where none are named."""
+    # -- what a model is ------------------------------------------------------------------------------------------
 
     @abstractmethod
     def query(self, head: Tensor, relation: Tensor, time: Tensor | None = None) -> Tensor:
-        """Asks (head, relation, ?), at these times: [b, w]."""
+        """The queries [b, w] of the questions (head, relation, ?), at these times if facts have times."""
 
-    @abstractmethod
+    @property
+    def target_table(self) -> Table | Packed | None:
+        """The table whose rows are the targets. None if targets are computed, by `targets`."""
+        return None
+
+    def targets(
+        self, entities: Tensor | None = None, relation: Tensor | None = None, time: Tensor | None = None
+    ) -> Tensor | Packed:
+        """What queries are compared with: one row per entity in `entities`, or all of them [|E|, w].
+
+        Where targets depend on the relation or the time (`grouped_by`), these are given: one for each of the entities, or a single
+        id [1] for all of them.
+        """
+        table = self.target_table
+        if table is None:
+            raise NotImplementedError(f"{type(self).__name__} defines neither target_table nor targets")
+        return table if entities is None else table.read(entities)
+
+    def heads(self, entities: Tensor) -> Tensor:
+        """The rows of these entities as heads; regularizers see them."""
+        table = self.target_table
+        if table is None:
+            raise NotImplementedError(f"{type(self).__name__} does not define heads")
+        return table.read(entities)
+
     def reverse(self, tail: Tensor, relation: Tensor, time: Tensor | None = None) -> Tensor:
-        """Asks (?, relation, tail) of the same parameters, without the reciprocal relation: [b, w]."""
+        """The query of (?, relation, tail) with the parameters of the relation itself [b, w]; see `adjoint`."""
+        raise NotImplementedError(f"{type(self).__name__} has no adjoint")
 
-    @abstractmethod
-    def factors(
-        self, head: Tensor, relation: Tensor, question: Tensor, answers: Tensor, time: Tensor | None = None
-    ) -> Factors:
-        """The query and all that a regularizer may look at, for questions (head, relation) and the facts
-        (question[i], answers[i])."""
+    def between(
+        self, ask: Ask, head: Tensor, relation: Tensor, tail: Tensor, time: Tensor | None = None
+    ) -> tuple[Tensor, Table]:
+        """Ask for the relation or the time of facts: queries [b, w] and the table whose rows they meet in an inner product.
 
-    def targets(self) -> Tensor | Packed:
-        """What queries are compared with: the rows of all tails, or their packed form."""
-        return self.tails()
+        What does not depend on the hole may be left out: only differences between its values count.
+        """
+        raise BadInput(f"terms.{ask} is set, but the model {type(self).__name__} cannot be asked for {ask}")
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters are."""
+        return next((p.device for p in self.parameters()), torch.device("cpu"))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the numbers of queries and scores."""
+        return next((p.dtype for p in self.parameters()), torch.float32)
+
+    # -- what derives from it -------------------------------------------------------------------------------------
 
     def compare(self, query: Tensor, targets: Tensor | Packed, out: Tensor | None = None) -> Tensor:
-        """The scores of queries [m, w] against targets [n, w]: [m, n]."""
-        return targets.compare(query, out) if isinstance(targets, Packed) else torch.mm(query, targets.mT, out=out)
+        """The scores [m, n] of queries [m, w] against targets [n, w]."""
+        return self.comparator.scores(query, targets, out)
 
-    @abstractmethod
-    def score(self, head: Tensor, relation: Tensor, tail: Tensor, time: Tensor | None = None) -> Tensor:
-        """The score of each fact [b]: what `compare` gives for its query and its tail."""
-
-
-class SemanticMatching(Model):
-    """Scores are inner products. Families say how R acts; `relation` says what R is: static and temporal models differ only there.
-
-    A concrete model sets `family` and `shared` (one table for heads and tails) and how its tables start.
-    Where the tables of entities are packed, the model answers as any other but cannot be trained.
-    """
-
-    family: Family
-    shared: bool = True
-    entity: Table | Packed
-    answer: Table | Packed
-    """The entities as tails, where they have a table of their own."""
-
-    def __init__(self, sizes: Sizes, rank: int, init_scale: float) -> None:
-        super().__init__()
-        if not 1 <= rank <= LARGEST_RANK:
-            raise BadInput(f"model.rank is {rank}, but an embedding has 1 to {LARGEST_RANK:,} dimensions")
-        if not init_scale >= 0:
-            raise BadInput(f"model.init_scale is {init_scale}, but a scale is zero or more")
-        self.sizes, self.rank = sizes, rank
-        self.add_tables()
-        self.reset(init_scale)
-
-    def add_tables(self) -> None:
-        """Make the tables, not yet filled."""
-        width = self.family.width(self.rank)
-        self.entity = Table(torch.empty(self.sizes.entities, width))
-        if not self.shared:
-            self.answer = Table(torch.empty(self.sizes.entities, width))
-        self.relations = Table(torch.empty(2 * self.sizes.relations, *self.family.shape(self.rank)))
-
-    def reset(self, scale: float) -> None:
-        """Draw every table from N(0, 1) · scale, or where that is 0 by Xavier's rule, one row a line."""
-        for table in self.parameters():
-            if scale:
-                nn.init.normal_(table, std=scale)
-            else:
-                nn.init.xavier_uniform_(table.data.flatten(1))
-
-    @property
-    def tail_table(self) -> Table:
-        """The table of all tails; the heads' own where the model shares one."""
-        table = self.entity if self.shared else self.answer
-        if isinstance(table, Packed):
-            raise BadInput("the tables of this model are packed, so it can be asked but not trained")
-        return table
-
-    def heads(self, entities: Tensor | None = None) -> Tensor:
-        """The rows of these entities as heads."""
-        return _rows(self.entity, entities)
-
-    def tails(self, entities: Tensor | None = None) -> Tensor:
-        """The rows of these entities as tails."""
-        return _rows(self.entity if self.shared else self.answer, entities)
-
-    def targets(self) -> Tensor | Packed:
-        """The table of all tails as it is."""
-        return self.entity if self.shared else self.answer
-
-    def relation(self, relation: Tensor, time: Tensor | None = None) -> Relations:  # noqa: ARG002
-        """Which row of the relations' table each item uses."""
-        return Rows(self.relations, relation)
-
-    def query(self, head: Tensor, relation: Tensor, time: Tensor | None = None) -> Tensor:
-        """h·R̄."""
-        return self.family.apply(self.heads(head), self.relation(relation, time))
-
-    def reverse(self, tail: Tensor, relation: Tensor, time: Tensor | None = None) -> Tensor:
-        """t·Rᵀ."""
-        return self.family.adjoint(self.tails(tail), self.relation(relation, time))
+    def score_all(self, head: Tensor, relation: Tensor, time: Tensor | None = None) -> Tensor:
+        """The scores [b, |E|] of all entities as answers to these questions."""
+        query = self.query(head, relation, time)
+        if not self.grouped_by:
+            return self.compare(query, self.targets())
+        ids = {"relation": relation, "time": time}
+        keys = torch.stack([ids[name] for name in self.grouped_by if ids[name] is not None])  # type: ignore[misc]
+        _, group = torch.unique(keys, dim=1, return_inverse=True)
+        scores = query.new_empty(len(query), self.sizes.entities)
+        for number in range(int(group.max()) + 1 if len(group) else 0):
+            at = (group == number).nonzero().flatten()
+            one = at[:1]
+            targets = self.targets(None, relation[one], None if time is None else time[one])
+            scores[at] = self.compare(query[at], targets)
+        return scores
 
     def score(self, head: Tensor, relation: Tensor, tail: Tensor, time: Tensor | None = None) -> Tensor:
-        """<query, tail>, one inner product a fact."""
-        return (self.query(head, relation, time) * self.tails(tail)).sum(1)
+        """The score of each fact [b]: its place among the scores of all entities."""
+        targets = self.targets(tail, relation, time)
+        assert isinstance(targets, Tensor)
+        return self.comparator.pairs(self.query(head, relation, time), targets)
 
     def factors(
         self, head: Tensor, relation: Tensor, question: Tensor, answers: Tensor, time: Tensor | None = None
     ) -> Factors:
-        """The factors of a batch; rows that the regularizer never reads are never computed."""
-        relations, h = self.relation(relation, time), self.heads(head)
-        counts = torch.bincount(question, minlength=len(head)).to(h.dtype)
+        """The query and everything that a regularizer may look at.
 
-        def relation_and_counts() -> tuple[tuple[Tensor, ...], Tensor]:
-            distinct, facts = relations.distinct(question)
-            return distinct, facts.to(h.dtype)
+        Item i of head, relation and time is question i. Fact j answers the question `question[j]` with the entity `answers[j]`.
+        """
+        h = self.heads(head)
 
-        @cache  # not through the Factors: a cycle of references would keep every batch until the next garbage collection
+        def at_facts(ids: Tensor | None) -> Tensor | None:
+            return None if ids is None else ids[question]
+
         def tail() -> Tensor:
-            return self.tails(answers)
+            rows = self.targets(answers, relation[question], at_facts(time))
+            assert isinstance(rows, Tensor)
+            return rows
 
         return Factors(
             head=h,
-            query=self.family.apply(h, relations),
-            counts=counts,
+            query=self.query(head, relation, time),
+            counts=torch.bincount(question, minlength=len(head)).to(h.dtype),
             question=question,
-            complex=self.family.complex,
-            read_tail=tail,
-            read_reverse=lambda: self.family.adjoint(tail(), relations.at(question)),
-            read_relation=relation_and_counts,
-            read_tail_squares=lambda *weights: self.family.tail_squares(tail(), relations, question, weights),
+            complex=False,
+            read_tail=cache(tail),
+            read_reverse=lambda: self.reverse(answers, relation[question], at_facts(time)),
+            read_relation=lambda: self._relation_rows(relation[question], h.dtype),
         )
 
+    def _relation_rows(self, relation: Tensor, dtype: torch.dtype) -> tuple[tuple[Tensor, ...], Tensor]:
+        """The distinct rows of the table `relations`, if there is one, and how often each occurs."""
+        distinct, counts = torch.unique(relation, return_counts=True)
+        table = getattr(self, "relations", None)
+        return ((table.read(distinct),) if isinstance(table, Table) else ()), counts.to(dtype)
 
-def _rows(table: Table | Packed, entities: Tensor | None) -> Tensor:
-    """These rows of a table, or all of them."""
-    if entities is not None:
-        return table.read(entities)
-    return table.unpacked() if isinstance(table, Packed) else table
+    # -- state and mode -------------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Tensor]:
+        """Parameters and buffers by name: what checkpoints, exports and opened runs hold."""
+        return {name: tensor.detach() for name, tensor in self.state_dict().items()}
+
+    @property
+    def entity_tables(self) -> dict[str, Table | Packed]:
+        """The tables of entities that an export may pack, by name. Empty if the model does not say."""
+        return {}
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Evaluation mode without gradients. Whoever asks a model for scores enters this."""
+        before = self.training
+        self.eval()
+        try:
+            with torch.no_grad():
+                yield
+        finally:
+            self.train(before)
+
+
+def fitting(model: Model, state: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Name, own tensor and given tensor of all parameters and buffers, or an error if they do not fit each other."""
+    given = {model.renamed.get(name, name): tensor for name, tensor in state.items()}
+    for name, own in model.state_dict(keep_vars=True).items():
+        found = given.pop(name, None)
+        if found is None:
+            raise DuraError(f"the checkpoint does not fit the settings: {name!r} is missing")
+        if found.shape != own.shape or found.dtype != own.dtype:
+            raise DuraError(
+                f"the checkpoint does not fit the settings: {name!r} is {_described(found)} instead of {_described(own)}"
+            )
+        yield name, own, found
+    if given:
+        raise DuraError(f"the checkpoint does not fit the settings: the model has no {next(iter(given))!r}")
+
+
+def _described(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+
+
+def restore(model: Model, state: Mapping[str, Tensor]) -> None:
+    """Copy a state into a model."""
+    with torch.no_grad():
+        for _, own, found in list(fitting(model, state)):
+            own.copy_(found)
+
+
+def adopt(model: Model, state: Mapping[str, Tensor]) -> None:
+    """Give a model this state without a copy."""
+    for name, own, found in list(fitting(model, state)):
+        path, _, key = name.rpartition(".")
+        module = model.get_submodule(path)
+        if isinstance(own, Table):
+            module._parameters[key] = Table(found)
+        elif isinstance(own, nn.Parameter):
+            module._parameters[key] = nn.Parameter(found, requires_grad=own.requires_grad)
+        else:
+            module._buffers[key] = found

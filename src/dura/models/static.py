@@ -1,14 +1,14 @@
-"""The static models of the paper, one class a row of its table. "Rank d" of ComplEx is d complex numbers."""
+"""The static models of the paper. "Rank d" of ComplEx means d complex numbers."""
 
 from __future__ import annotations
 
+from dura.models.bilinear import SemanticMatching
 from dura.models.families import ComplexDiagonal, Dense, Diagonal
-from dura.models.model import SemanticMatching
 from dura.types import Sizes
 
 
 class CP(SemanticMatching):
-    """Σ u∘r∘v: heads and tails have tables of their own."""
+    """Σ u∘r∘v: heads and tails have separate tables."""
 
     family, shared = Diagonal(), False
 
@@ -35,7 +35,7 @@ class ComplEx(SemanticMatching):
 
 
 class RESCAL(SemanticMatching):
-    """h·R·tᵀ with a full matrix a relation; `init_scale = 0` is Xavier's uniform start."""
+    """h·R·tᵀ with a full matrix per relation. `init_scale = 0` means Xavier's uniform start."""
 
     family = Dense()
 

@@ -1,7 +1,7 @@
 """The temporal models: the same families, with a relation that depends on the time.
 
-A fact at time τ has the relation ρ(r, τ); everything else is that of the static model. Each distinct pair (r, τ) of a batch is
-combined once, however many facts have it.
+A fact at time τ has the relation ρ(r, τ). Everything else is as in the static model. Each distinct pair (r, τ) of a batch is
+combined once, even if many facts share it.
 """
 
 from __future__ import annotations
@@ -12,33 +12,35 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from dura.models.bilinear import SemanticMatching
 from dura.models.families import ComplexDiagonal, Dense, Products, Relations, Rows, as_complex, as_real
-from dura.models.model import SemanticMatching
-from dura.tables.table import Table
+from dura.models.model import Ask
+from dura.tables import Table
 from dura.types import BadInput, Factors, Sizes
 
 
 class Temporal(SemanticMatching):
-    """A table of times beside those of entities and relations; `relation` says what ρ is."""
+    """Adds a table of times. `relation` says what ρ is."""
 
     temporal = True
+    apart = True
 
     def __init__(self, sizes: Sizes, rank: int, init_scale: float) -> None:
         if sizes.times < 1:
             raise BadInput(
-                "a temporal model needs a graph whose facts have times; name the column of times, or take a static model"
+                "a temporal model needs a graph whose facts have times; name the column of times, or use a static model"
             )
         super().__init__(sizes, rank, init_scale)
 
     def add_tables(self) -> None:
-        """One row a time, shaped like a relation."""
+        """One row per time, shaped like a relation."""
         super().add_tables()
         self.times = Table(torch.empty(self.sizes.times, *self.family.shape(self.rank)))
 
     def factors(
         self, head: Tensor, relation: Tensor, question: Tensor, answers: Tensor, time: Tensor | None = None
     ) -> Factors:
-        """As for any model; where relations are diagonal also with relation and time apart."""
+        """As for any model. Diagonal models also give the products with the relation alone and with the time alone."""
         both = super().factors(head, relation, question, answers, time)
         assert time is not None
         rows = {"relation": Rows(self.relations, relation), "time": Rows(self.times, time)}
@@ -50,6 +52,21 @@ class Temporal(SemanticMatching):
 
         return replace(both, read_apart=apart if self.family.diagonal else None)
 
+    def between(
+        self, ask: Ask, head: Tensor, relation: Tensor, tail: Tensor, time: Tensor | None = None
+    ) -> tuple[Tensor, Table]:
+        """ρ is linear in the relation and in the time; the other one is multiplied to the product of head and tail."""
+        assert time is not None
+        met = self.family.between(self.heads(head), self.target_table.read(tail))
+        other, table = (self.times.read(time), self.relations) if ask == "relations" else (
+            self.relations.read(relation), self.times
+        )  # fmt: skip
+        return self.times_conjugate(met, other.flatten(1)), table
+
+    def times_conjugate(self, x: Tensor, other: Tensor) -> Tensor:
+        """x∘other, with the conjugate of `other` if numbers are complex: <x, a∘b> = <times_conjugate(x, b), a>."""
+        return as_real(as_complex(x) * as_complex(other).conj()) if self.family.complex else x * other
+
 
 class TComplEx(Temporal):
     """Re<ē∘r∘τ∘e> over complex numbers."""
@@ -60,7 +77,7 @@ class TComplEx(Temporal):
         super().__init__(sizes, rank, init_scale)
 
     def relation(self, relation: Tensor, time: Tensor | None = None) -> Relations:
-        """The distinct pairs (r, τ) among these, each combined once, and which one each item uses."""
+        """The distinct pairs (r, τ), each combined once, and the pair of each item."""
         assert time is not None
         pairs, index = torch.unique(relation * self.sizes.times + time, return_inverse=True)
         r, t = pairs.div(self.sizes.times, rounding_mode="floor"), pairs.remainder(self.sizes.times)
@@ -73,7 +90,9 @@ class TComplEx(Temporal):
 
 
 class TNTComplEx(TComplEx):
-    """TComplEx with a part that does not change: ρ = r∘τ + r′, from two tables of relations."""
+    """TComplEx with a part that does not change over time: ρ = r∘τ + r′, from two tables of relations."""
+
+    apart = False
 
     def add_tables(self) -> None:
         """A second table of relations."""
@@ -84,9 +103,19 @@ class TNTComplEx(TComplEx):
         """ρ = r∘τ + r′."""
         return (*super().combine(relation, time), self.untimed.read(relation))
 
+    def between(
+        self, ask: Ask, head: Tensor, relation: Tensor, tail: Tensor, time: Tensor | None = None
+    ) -> tuple[Tensor, Table]:
+        """Times as in TComplEx: r′ is the same for all of them. Relations would need both tables at once."""
+        if ask == "relations":
+            raise BadInput(
+                "terms.relations is not defined for 'tntcomplex', whose relations have two tables; use 'tcomplex'"
+            )
+        return super().between(ask, head, relation, tail, time)
+
 
 class TRESCAL(Temporal):
-    """h (R∘T) tᵀ with a full matrix a time: |T|·d² numbers."""
+    """h (R∘T) tᵀ with a full matrix per time: |T|·d² numbers."""
 
     family = Dense()
 
@@ -94,6 +123,6 @@ class TRESCAL(Temporal):
         super().__init__(sizes, rank, init_scale)
 
     def relation(self, relation: Tensor, time: Tensor | None = None) -> Relations:
-        """ρ = R∘T, made where it is needed: pairs of relation and time are nearly as many as questions."""
+        """ρ = R∘T, computed where it is needed: there are nearly as many pairs of relation and time as questions."""
         assert time is not None
         return Products(((self.relations, relation), (self.times, time)))

@@ -23,7 +23,7 @@ from dura.reports.sweeps import SYMBOLS, called, decimals, legend_above, scale
 from dura.reports.tables import Cell, Sheet
 from dura.types import BadInput
 
-_SILENT = {"training.seed", "training.device", "training.threads", "training.checkpoint_every", "objective.block"}
+_SILENT = {"training.seed", "training.device", "training.threads", "training.checkpoint_every", "candidates.block"}
 """Settings that make no other point of a curve."""
 
 LEAST_SPAN = 0.05
@@ -200,7 +200,7 @@ def _settings(experiment: Experiment, graph: str) -> tuple[str, dict[str, Any]]:
     tables = experiment.to_dict()
     flat = {
         f"{table}.{key}": tuple(value) if isinstance(value, list) else value
-        for table in ("model", "regularizer", "objective", "optimizer", "smoothness", "training")
+        for table in ("model", "regularizer", "loss", "candidates", "terms", "optimizer", "smoothness", "training")
         for key, value in tables[table].items()
         if f"{table}.{key}" not in _SILENT
     }

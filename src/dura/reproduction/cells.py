@@ -101,21 +101,22 @@ class Cell:
         import torch
 
         from dura.models import MODELS
+        from dura.runs.build import query_width
 
         entry = catalog.entries()[self.graph]
         sizes, chosen = Sizes(entry.entities, entry.relations, entry.timestamps), self.experiment.model
         with torch.device("meta"):  # shapes without memory
             model = MODELS.build(chosen.name, chosen.options, sizes)
         matrices = tuple(len(table) for table in model.parameters() if table.dim() > 2)
-        return sum(table.numel() for table in model.parameters()), model.tail_table.shape[1], matrices
+        return sum(table.numel() for table in model.parameters()), query_width(model), matrices
 
     @cached_property
     def _samples(self) -> int:
         """How many entities a step scores; 0 where it scores all."""
-        from dura.objectives import OBJECTIVES, SampledCrossEntropy
+        from dura.objectives import CANDIDATES, Sample
 
-        objective = OBJECTIVES.build(self.experiment.objective.name, self.experiment.objective.options)
-        return objective.samples if isinstance(objective, SampledCrossEntropy) else 0
+        candidates = CANDIDATES.build(self.experiment.candidates.name, self.experiment.candidates.options)
+        return candidates.samples if isinstance(candidates, Sample) else 0
 
     def cost(self, speed: float) -> tuple[int, float]:
         """About how many bytes a process takes for this cell, and how many seconds in all."""

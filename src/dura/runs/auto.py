@@ -1,4 +1,4 @@
-"""Auto: the batch that this machine takes best for this model and graph, by a short measurement."""
+"""Auto: choose the batch size for this machine, model and graph by a short measurement."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import time
 
 from dura.config import Experiment
 from dura.data.graph import Graph
-from dura.objectives import OBJECTIVES, CrossEntropy
-from dura.runs.build import build, questions_of, torch_settings
+from dura.objectives import All
+from dura.runs.build import build, build_objective, questions_of, torch_settings
 from dura.training.trainer import Plan, Trainer
 
 SIZES = (64, 128, 256, 512, 1024, 2048)
 ENOUGH = 0.85
-"""A smaller batch makes more steps an epoch and learns more from it: the smallest with this share of the best speed is taken."""
+"""A smaller batch makes more steps per epoch and learns more from it: the smallest with this share of the best speed wins."""
 LEAST_STEPS = 50
-"""An epoch should have so many steps; a larger batch is not tried."""
+"""An epoch should have at least this many steps; larger batches are not tried."""
 SECONDS = 10.0
-"""No larger batch is tried once so much time is spent."""
+"""No larger batch is tried after this time."""
 
 
 def settle(experiment: Experiment, graph: Graph) -> tuple[Experiment, str]:
-    """The experiment with a number in place of `training.batch = "auto"`, and a sentence that says what was measured."""
+    """Replace `training.batch = "auto"` by a number. Also returns a sentence that says what was measured."""
     began, speeds = time.monotonic(), dict[int, float]()
     questions = questions_of(experiment, graph)
     for size in SIZES:
@@ -30,14 +30,14 @@ def settle(experiment: Experiment, graph: Graph) -> tuple[Experiment, str]:
         speeds[size] = _speed(experiment.with_value("training.batch", size), graph)
     chosen = pick(speeds)
     experiment = experiment.with_value("training.batch", chosen)
-    objective = OBJECTIVES.build(experiment.objective.name, experiment.objective.options)
-    block = objective.size(chosen, graph.sizes.entities) if isinstance(objective, CrossEntropy) else chosen
+    candidates = build_objective(experiment).terms[0].candidates
+    block = candidates.size(chosen, graph.sizes.entities) if isinstance(candidates, All) else chosen
     measured = ", ".join(f"{size}: {speed:,.0f}" for size, speed in speeds.items())
     return experiment, f"auto took batches of {chosen} questions in blocks of {block} (facts/s by batch: {measured})"
 
 
 def pick(speeds: dict[int, float]) -> int:
-    """The smallest batch that has nearly the speed of the best.
+    """The smallest batch that is nearly as fast as the best.
 
     >>> pick({64: 700.0, 128: 880.0, 256: 990.0, 512: 1000.0})
     128
@@ -46,7 +46,7 @@ def pick(speeds: dict[int, float]) -> int:
 
 
 def _speed(experiment: Experiment, graph: Graph) -> float:
-    """Facts a second over the faster of two steps after one to warm up, on tables that are thrown away."""
+    """Facts per second of the faster of two steps, after one to warm up, on tables that are not kept."""
     parts, size = build(experiment, graph.sizes), experiment.training.questions_a_step
     questions = questions_of(experiment, graph)
     plan = Plan(batch=size)

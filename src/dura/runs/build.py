@@ -1,26 +1,29 @@
-"""Parts: settings into live objects. Everything is checked here before any work begins."""
+"""Build: from settings to live objects. Everything is checked here before any work begins."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from dura.config import Component, Experiment
 from dura.data.graph import Graph
 from dura.data.questions import Questions
-from dura.models import MODELS, Model, SemanticMatching
-from dura.objectives import OBJECTIVES, Objective
+from dura.models import MODELS, Model, adopt
+from dura.objectives import CANDIDATES, LOSSES, Objective, objective_of
+from dura.registry import Registry
 from dura.regularizers import REGULARIZERS, Regularizer, Smoothness
 from dura.training.optimizers import optimizer
 from dura.types import BadInput, Sizes
 
 SMALL_STEP = 2e8
-"""Floating point operations of a step's products; below this a step takes a few milliseconds on one core."""
+"""How many floating point operations a step's products need to be worth several threads: a few milliseconds on one core."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +37,17 @@ class Parts:
     smoothness: Smoothness
 
 
+_REGISTRIES: dict[str, Registry[Any]] = {
+    "model": MODELS,
+    "regularizer": REGULARIZERS,
+    "loss": LOSSES,
+    "candidates": CANDIDATES,
+}
+
+
 def complete(experiment: Experiment) -> Experiment:
-    """The experiment with every default of its components written out: what a run meant stays what it means."""
-    for table, registry in (("model", MODELS), ("regularizer", REGULARIZERS), ("objective", OBJECTIVES)):
+    """The experiment with every default of its components written out, so that later defaults do not change an old run."""
+    for table, registry in _REGISTRIES.items():
         component: Component = getattr(experiment, table)
         options = registry.options(component.name).items()
         defaults = {key: o.default for key, o in options if not o.required and o.default is not None}
@@ -46,7 +57,7 @@ def complete(experiment: Experiment) -> Experiment:
 
 
 def build(experiment: Experiment, sizes: Sizes) -> Parts:
-    """Model, objective, regularizer and optimizer of an experiment, or an error that says which setting is wrong."""
+    """Model, objective, regularizer and optimizer of an experiment. An error says which setting is wrong."""
     most = 8 * (os.cpu_count() or 1)
     if experiment.training.threads > most:
         raise BadInput(
@@ -54,11 +65,9 @@ def build(experiment: Experiment, sizes: Sizes) -> Parts:
         )
     regularizer = REGULARIZERS.build(experiment.regularizer.name, experiment.regularizer.options)
     kind = MODELS.get(experiment.model.name)
-    diagonal = kind.family.diagonal if issubclass(kind, SemanticMatching) else False
-    _check_times(experiment, kind, diagonal, sizes)
-    regularizer.check(experiment.regularizer.name, experiment.model.name, diagonal, kind.temporal)
-    objective = OBJECTIVES.build(experiment.objective.name, experiment.objective.options)
-    objective.product_type = product_type(experiment.training.precision, experiment.training.device)
+    _check_times(experiment, kind, sizes)
+    regularizer.check(experiment.regularizer.name, experiment.model.name, kind.traits())
+    objective = build_objective(experiment)
     model = build_model(experiment, sizes, experiment.training.device)
     settings = experiment.optimizer
     return Parts(
@@ -66,38 +75,61 @@ def build(experiment: Experiment, sizes: Sizes) -> Parts:
         objective,
         regularizer,
         optimizer(settings.name, settings.options, model.parameters()),
-        _smoothness(experiment, diagonal),
+        _smoothness(experiment, kind.diagonal),
     )
 
 
-def _check_times(experiment: Experiment, kind: type[Model], diagonal: bool, sizes: Sizes) -> None:
+def build_objective(experiment: Experiment) -> Objective:
+    """The terms of an experiment, with their loss and candidates."""
+    loss = LOSSES.build(experiment.loss.name, experiment.loss.options)
+    candidates = CANDIDATES.build(experiment.candidates.name, experiment.candidates.options)
+    candidates.product_type = product_type(experiment.training.precision, experiment.training.device)
+    terms = experiment.terms
+    return objective_of({"tails": terms.tails, "relations": terms.relations, "times": terms.times}, loss, candidates)
+
+
+def _check_times(experiment: Experiment, kind: type[Model], sizes: Sizes) -> None:
     """Refuse a temporal model without times, times without a temporal model, and smoothness that is not defined."""
     name, smooth = experiment.model.name, experiment.smoothness
     if kind.temporal and not sizes.times:
         raise BadInput(
-            f"{name!r} is a model of dated facts, and this graph has no times: name their column, or take 'complex'"
+            f"{name!r} is a model for dated facts, and this graph has no times: name their column, or use 'complex'"
         )
     if sizes.times and not kind.temporal:
         raise BadInput(
-            f"the facts of this graph have times, and {name!r} is a static model: take 'tcomplex', or read the graph without "
+            f"the facts of this graph have times, and {name!r} is a static model: use 'tcomplex', or read the graph without "
             "its times (--columns 0,1,2)"
         )
     if smooth.weight and not kind.temporal:
         raise BadInput(f"smoothness.weight is {smooth.weight}, but {name!r} has no times that could be smooth")
-    if smooth.weight and not diagonal and smooth.p not in ("auto", 2):
+    if experiment.terms.times and not kind.temporal:
+        raise BadInput(f"terms.times is {experiment.terms.times}, but {name!r} has no times that it could be asked for")
+    if smooth.weight and not kind.diagonal and smooth.p not in ("auto", 2):
         raise BadInput(
             f"smoothness.p is {smooth.p}, but the times of {name!r} are matrices: only p = 2 is defined for them"
         )
 
 
 def _smoothness(experiment: Experiment, diagonal: bool) -> Smoothness:
-    """Λ_p with the norm that fits the model where none is chosen."""
+    """Λ_p; if no norm is chosen, the one that fits the model."""
     p = experiment.smoothness.p
     return Smoothness(experiment.smoothness.weight, p if p != "auto" else 3 if diagonal else 2)
 
 
+def open_model(experiment: Experiment, sizes: Sizes, state: Mapping[str, Tensor], device: str) -> Model:
+    """The model of an experiment with a state that was saved. No random table is made if the model allows it."""
+    place = checked_device(device)
+    if MODELS.get(experiment.model.name).state_is_all:
+        with torch.device("meta"):  # shapes without memory
+            model = MODELS.build(experiment.model.name, experiment.model.options, sizes)
+    else:
+        model = build_model(experiment, sizes, "cpu")
+    adopt(model, state)
+    return model.to(place)
+
+
 def build_model(experiment: Experiment, sizes: Sizes, device: str) -> Model:
-    """The model with its tables drawn from the seed, on the CPU whatever the device: the same start everywhere."""
+    """The model with its tables drawn from the seed. They are drawn on the CPU, so that every device has the same start."""
     place = checked_device(device)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(experiment.training.seed)
@@ -107,7 +139,7 @@ def build_model(experiment: Experiment, sizes: Sizes, device: str) -> Model:
 
 @contextmanager
 def torch_settings(experiment: Experiment, model: Model) -> Iterator[None]:
-    """torch's threads and precision as the experiment wants them; afterwards they are what they were."""
+    """Set torch's threads and precision for the experiment, and set them back afterwards."""
     threads, precision = torch.get_num_threads(), torch.get_float32_matmul_precision()
     torch.set_num_threads(experiment.training.threads or chosen_threads(experiment, model))
     if experiment.training.precision == "tf32":
@@ -120,15 +152,21 @@ def torch_settings(experiment: Experiment, model: Model) -> Iterator[None]:
 
 
 def chosen_threads(experiment: Experiment, model: Model) -> int:
-    """One thread where a step is so small that threads would mostly wait for each other, else as many as torch has."""
-    operations = 6 * experiment.training.questions_a_step * model.tail_table.numel()
+    """One thread if a step is so small that threads would mostly wait for each other, else as many as torch has."""
+    operations = 6 * experiment.training.questions_a_step * model.sizes.entities * query_width(model)
     return 1 if operations < SMALL_STEP else torch.get_num_threads()
 
 
-def questions_of(experiment: Experiment, graph: Graph, epoch: int | None = None) -> Questions:
-    """The questions to train on: distinct ones with all their answers, or every fact as one of its own.
+def query_width(model: Model) -> int:
+    """How many numbers a query has."""
+    table = model.target_table
+    return model.rank if table is None else int(table.shape[1])
 
-    Where facts hold for an interval, each `epoch` asks them at times drawn anew; without one they are asked at their begin.
+
+def questions_of(experiment: Experiment, graph: Graph, epoch: int | None = None) -> Questions:
+    """The questions to train on: distinct ones with all their answers, or each fact as a question of its own.
+
+    If facts hold for an interval, each `epoch` asks them at newly drawn times. Without an epoch they are asked at their begin.
     """
     questions = graph.questions
     if graph.intervals and epoch is not None:
@@ -138,7 +176,7 @@ def questions_of(experiment: Experiment, graph: Graph, epoch: int | None = None)
 
 
 def checked_device(name: str) -> torch.device:
-    """The torch device of this name, or an error that says which devices there are."""
+    """The torch device of this name. An error says which devices there are."""
     there = ["cpu"]
     there += [f"cuda:{i}" for i in range(torch.cuda.device_count())]
     there += ["mps"] if torch.backends.mps.is_available() else []
@@ -154,7 +192,7 @@ def checked_device(name: str) -> torch.device:
 
 
 def product_type(precision: str, device: str) -> torch.dtype | None:
-    """The type of the products where it is lower than that of the tables; TF32 is a switch of torch's own instead."""
+    """The type of the products if it is lower than that of the tables. TF32 is a switch of torch instead."""
     if precision == "tf32" and not device.startswith("cuda"):
         raise BadInput(f"training.precision is 'tf32', but only CUDA devices have it and the device is {device!r}")
     return torch.bfloat16 if precision == "bf16" else None

@@ -7,18 +7,17 @@ checkpoint's safetensors as TABLE.data, TABLE.scale (int8), and where it is spar
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch import Tensor
 
 from dura.analysis.sparsity import entity_tables, thresholds
 from dura.config import Experiment
-from dura.models import Model, SemanticMatching
+from dura.models import MODELS, Model, adopt
 from dura.records import PACKED, PLAIN, RunFolder
-from dura.runs.build import build_model
-from dura.runs.store import load_tables, write_graph
+from dura.runs.store import write_graph
 from dura.tables.packed import NUMBER_TYPES, Csr, NumberType, Packed, Small, open_packed
 from dura.training.checkpoint import Checkpoints
 from dura.types import BadInput, DuraError, Sizes, Split
@@ -54,14 +53,14 @@ def _stored(model: Model, sparse: float | None, dtype: NumberType) -> tuple[dict
     """The tensors to write, and what they are where some are packed."""
     if dtype not in NUMBER_TYPES:
         raise BadInput(f"dtype is {dtype!r}, but tables are stored as {', '.join(NUMBER_TYPES)}")
-    own = {name: table for name, table in vars(model).items() if isinstance(table, Packed)}
+    own = {name: table for name, table in model.entity_tables.items() if isinstance(table, Packed)}
     if own:
         if sparse is not None or dtype != "float32":
             entity_tables(model)  # refuses
         zeros = _zeros(model) if any(isinstance(table, Csr) for table in own.values()) else None
         about: dict[str, Any] = {"format": FORMAT, "dtype": next(iter(own.values())).number_type, "sparse": zeros}
     elif sparse is None and dtype == "float32":
-        return {name: table.detach().cpu() for name, table in model.named_parameters()}, {}
+        return {name: tensor.cpu() for name, tensor in model.state().items()}, {}
     else:
         tables = entity_tables(model)
         threshold = None if sparse is None else thresholds(model, [sparse])[0]
@@ -70,7 +69,7 @@ def _stored(model: Model, sparse: float | None, dtype: NumberType) -> tuple[dict
             name: Small.of(table, dtype) if threshold is None else Csr.of(table, dtype, threshold)
             for name, table in tables.items()
         }
-    rest = {name: table.detach().cpu() for name, table in model.named_parameters() if name not in own}
+    rest = {name: tensor.cpu() for name, tensor in model.state().items() if name not in own}
     tensors = {f"{name}.{part}": tensor for name, table in own.items() for part, tensor in table.tensors().items()}
     return tensors | _small(rest, about["dtype"]), about
 
@@ -97,15 +96,14 @@ def open_exported(
     for key, tensor in tensors.items():
         name, _, part = key.partition(".")
         parts.setdefault(name, {})[part] = tensor
-    # With one entity, so that no table as large as the packed one is ever made.
-    model = build_model(experiment, replace(sizes, entities=1), device)
-    assert isinstance(model, SemanticMatching)
-    model.sizes = sizes
+    with torch.device("meta"):  # shapes without memory: no table as large as the packed one is ever made
+        model = MODELS.build(experiment.model.name, experiment.model.options, sizes)
+    parts = {model.renamed.get(name, name): own for name, own in parts.items()}
     for name, table in entity_tables(model).items():
-        packed = open_packed(parts.get(name, {}), (sizes.entities, table.shape[1]))
+        packed = open_packed(parts.pop(name, {}), (sizes.entities, table.shape[1]))
         delattr(model, name)
         setattr(model, name, packed)
-    load_tables(model, {name: _dense(parts.get(name, {}), table) for name, table in model.named_parameters()})
+    adopt(model, {name: _dense(parts.get(name, {}), table) for name, table in model.state_dict().items()})
     return model
 
 
@@ -163,7 +161,7 @@ def _figures(result: Result) -> dict[str, float]:
 
 def _zeros(model: Model) -> float:
     """The share of entries that are not stored in the sparse tables."""
-    tables = [table for table in vars(model).values() if isinstance(table, Csr)]
+    tables = [table for table in model.entity_tables.values() if isinstance(table, Csr)]
     return 1 - sum(len(table.data) for table in tables) / sum(len(table) * table.shape[1] for table in tables)
 
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.evaluation import metrics, rank
-from dura.models import Temporal
+from dura.models import Temporal, restore
 from dura.records import RunFolder
 from dura.runs.auto import settle
 from dura.runs.build import Parts, build, complete, questions_of, torch_settings
-from dura.runs.store import load_tables, read_graph, read_settings, write_graph
+from dura.runs.store import read_graph, read_settings, write_graph
 from dura.runs.trained import Trained, open_run
 from dura.tables.table import flushing
 from dura.training.checkpoint import Checkpoints
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Recorder:
-    """Writes what training says into the run's records."""
+    """Writes the run's records during training."""
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
@@ -35,11 +35,11 @@ class Recorder:
         """Steps are not recorded."""
 
     def epoch(self, record: dict[str, Any]) -> None:
-        """One line an epoch."""
+        """One line per epoch."""
         self.folder.append({"kind": "epoch", **record})
 
     def notice(self, sentence: str) -> None:
-        """One line a notice."""
+        """One line per notice."""
         self.folder.append({"kind": "notice", "text": sentence})
 
 
@@ -52,7 +52,7 @@ def train(
     listeners: tuple[Listener, ...] = (),
     stopped: Callable[[], bool] = lambda: False,
 ) -> Trained:
-    """Train on the graph; with `out` in a run folder that can be resumed, without it in memory."""
+    """Train on the graph: with `out` in a run folder that can be resumed, without it in memory."""
     experiment, said = complete(experiment), ""
     if experiment.training.batch == "auto":
         experiment, said = settle(experiment, graph)
@@ -64,7 +64,7 @@ def train(
         with torch_settings(experiment, parts.model):
             trainer.run()
         if trainer.best_state:
-            load_tables(parts.model, trainer.best_state)
+            restore(parts.model, trainer.best_state)
         return Trained(parts.model, graph, experiment)
     folder = RunFolder.create(out)
     with folder.lock(), torch_settings(experiment, parts.model):
@@ -82,7 +82,7 @@ def resume(
     listeners: tuple[Listener, ...] = (),
     stopped: Callable[[], bool] = lambda: False,
 ) -> Trained:
-    """Continue a stopped run, step for step as if it had never been stopped."""
+    """Continue a stopped run, with the same steps as if it had never stopped."""
     folder = RunFolder.open(path)
     experiment, graph = read_settings(folder), read_graph(folder)
     parts = build(experiment, graph.sizes)
@@ -95,7 +95,7 @@ def resume(
 
 
 def _restore(trainer: Trainer, folder: RunFolder) -> None:
-    """Put the trainer where the run stopped; a run that never reached a checkpoint begins anew."""
+    """Bring the trainer to where the run stopped. A run without a checkpoint starts from the beginning."""
     checkpoints = Checkpoints(folder.path / "checkpoints")
     newest = checkpoints.newest(trainer.notice)
     if newest is not None:
@@ -109,7 +109,7 @@ def _restore(trainer: Trainer, folder: RunFolder) -> None:
         raise BadInput(
             f"{folder.path} holds a trained model without the state of its training, so it cannot be continued"
         )
-    trainer.notice("the run has no checkpoint yet, so it begins anew")
+    trainer.notice("the run has no checkpoint yet, so it starts from the beginning")
 
 
 def _finish(trainer: Trainer, folder: RunFolder) -> None:
@@ -161,7 +161,7 @@ def _trainer(
 
 
 def _smoothness(parts: Parts, graph: Graph) -> Callable[[], Tensor | float]:
-    """The penalty on neighbouring times, nothing where the model has none."""
+    """The penalty on neighbouring times; nothing if the model has no times."""
     if not isinstance(parts.model, Temporal) or graph.times is None:
         return lambda: 0.0
     table, family = parts.model.times, parts.model.family

@@ -5,8 +5,7 @@ The run keeps ids and names itself, so that it can be evaluated and queried wher
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
@@ -17,11 +16,6 @@ from dura.data.times import Times
 from dura.data.vocabulary import Vocabulary
 from dura.records import PLAIN, RunFolder, write_atomic
 from dura.types import SPLITS, DuraError, IntArray
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from dura.models import Model
 
 
 def load_graph(settings: GraphSettings, notify: Callable[[str], None] | None = None) -> Graph:
@@ -106,15 +100,3 @@ def _labels(folder: RunFolder) -> dict[str, str]:
         return {}
     lines = path.read_bytes().decode().split("\n")[:-1]
     return dict(line.rsplit("\t", 1) for line in lines)
-
-
-def load_tables(model: Model, tensors: Mapping[str, Tensor]) -> None:
-    """Put tables read from a checkpoint into the model; a missing or misshapen one is an error."""
-    import torch
-
-    with torch.no_grad():
-        for name, table in model.named_parameters():
-            found = tensors.get(name)
-            if found is None or found.shape != table.shape:
-                raise DuraError(f"the checkpoint does not fit the settings: the table {name!r} is missing or misshapen")
-            table.copy_(found)

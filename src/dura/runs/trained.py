@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.records import RunFolder
-from dura.runs.store import load_tables, read_graph, read_settings
+from dura.runs.store import read_graph, read_settings
 from dura.types import BadInput, Filter, Split
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Trained:
 
 def open_run(path: str | Path, device: str = "cpu") -> Trained:
     """Open a run folder: its best tables by validation, the newest ones where there was none."""
-    from dura.runs.build import build_model
+    from dura.runs.build import open_model
     from dura.runs.export import open_exported
     from dura.training.checkpoint import Checkpoints
 
@@ -135,12 +135,12 @@ def open_run(path: str | Path, device: str = "cpu") -> Trained:
     best = checkpoints.best()
     if best is not None and (packed := best[1].get("packed")):
         return Trained(open_exported(experiment, graph.sizes, best[0], packed, device), graph, experiment, folder.path)
-    model = build_model(experiment, graph.sizes, device)
+    newest = checkpoints.newest() if best is None else None
     if best is not None:
-        load_tables(model, best[0])
-        return Trained(model, graph, experiment, folder.path)
-    newest = checkpoints.newest()
-    if newest is None:
+        state = best[0]
+    elif newest is not None:
+        state = {key.removeprefix("model."): tensor for key, tensor in newest[0].items() if key.startswith("model.")}
+    else:
         raise BadInput(f"the run {path} holds no checkpoint yet; continue it with: dura train --resume {path}")
-    load_tables(model, {name.removeprefix("model."): table for name, table in newest[0].items()})
+    model = open_model(experiment, graph.sizes, state, device)
     return Trained(model, graph, experiment, folder.path)

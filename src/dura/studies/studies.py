@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from dura.analysis.projection import (
     SEVERAL,
@@ -22,11 +23,11 @@ from dura.analysis.projection import (
 )
 from dura.data.graph import Graph
 from dura.data.questions import Questions
-from dura.models import MODELS
+from dura.models import MODELS, Model
 from dura.records import RunFolder, exported_as
 from dura.runs.store import read_graph, read_settings
 from dura.runs.trained import open_run
-from dura.types import BadInput, DuraError, Split
+from dura.types import BadInput, DuraError, IntArray, Split
 
 Progress = Callable[[int, int], None]
 _SPELLED = {"none": "none", "reg-p1": "Reg-p1"}
@@ -106,7 +107,7 @@ def projection(
     points = answer_points(asked, most, seed)
     found = []
     for done, (run, label) in enumerate(zip(runs, labels, strict=True)):
-        rows = open_run(run, device).model.tails().detach().cpu().numpy()[points.entity]
+        rows = _answers(open_run(run, device).model, points.entity)
         found.append({"run": str(run), "label": label, **_pictured(run, rows, points, seed)})
         if progress is not None:
             progress(done + 1, len(runs))
@@ -196,3 +197,11 @@ def _read(graph: Graph, path: Path) -> Questions:
             f"{path} holds {len(set(at))} different questions on {len(at)} lines; at least 2 are needed, each once"
         )
     return graph.known_ever.take(np.array(at))
+
+
+def _answers(model: Model, entities: IntArray) -> Rows:
+    """The rows of these entities as answers."""
+    with model.answering():
+        rows = model.targets(torch.from_numpy(np.ascontiguousarray(entities)).to(model.device, torch.long))
+        assert isinstance(rows, torch.Tensor)
+        return rows.cpu().numpy()

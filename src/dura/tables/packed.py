@@ -1,7 +1,8 @@
 """Packed tables: the rows of entities in few bytes, to ask but not to train.
 
-A model whose tables of entities are packed answers as any other: `read` gives the few rows that a block of questions needs, and
-`compare` scores queries against all rows, a part of the table after the other. Nowhere is the whole table made dense.
+A model with packed tables answers like any other: `read` gives the few rows that a block of questions needs, `product`
+multiplies queries with all rows, and `blocks` gives all rows, one part of the table after the other. The whole table is never
+made dense.
 """
 
 from __future__ import annotations
@@ -20,23 +21,23 @@ from dura.types import BadInput, DuraError
 
 NumberType = Literal["float32", "float16", "int8"]
 NUMBER_TYPES: tuple[NumberType, ...] = get_args(NumberType)
-"""How an entry may be stored; int8 with a scale a row."""
+"""How an entry may be stored; int8 has one scale per row."""
 PART = 2**18
-"""Numbers of a part of the table, or of its scores, that are at work at a time: about what a processor's cache holds."""
+"""How many numbers of the table, or of its products, are in use at a time: about what a processor's cache holds."""
 GROUP = 32
-"""Questions that are compared with sparse rows at a time: their queries then stay close to the processor, three times as fast."""
+"""How many queries are multiplied with sparse rows at a time. They then stay in the cache, which is three times as fast."""
 LARGEST_INT8 = 127
 
 
 class Packed(ABC):
-    """Rows [n, w] of which each is read as float32: `data` times the row's `scale`, where there is one."""
+    """Rows [n, w] that are read as float32: `data`, times the `scale` of its row if there is one."""
 
     dtype, device = torch.float32, torch.device("cpu")
 
     def __init__(self, data: Tensor, scale: Tensor | None, shape: tuple[int, int]) -> None:
         self.data, self.scale, self.shape = data, scale, shape
         if scale is not None and (scale.shape != shape[:1] or scale.dtype != torch.float32):
-            raise DuraError("a packed table is damaged: it needs one float32 scale a row")
+            raise DuraError("a packed table is damaged: it needs one float32 scale per row")
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -47,7 +48,7 @@ class Packed(ABC):
         return next(kind for kind in NUMBER_TYPES if getattr(torch, kind) == self.data.dtype)
 
     def tensors(self) -> dict[str, Tensor]:
-        """What is stored, by name; `open_packed` makes the same table of it."""
+        """What is stored, by name. `open_packed` makes the same table from it."""
         return {"data": self.data} | ({} if self.scale is None else {"scale": self.scale})
 
     @property
@@ -64,36 +65,37 @@ class Packed(ABC):
         return self.read(torch.arange(len(self)))
 
     @torch.no_grad()
-    def compare(self, query: Tensor, out: Tensor | None = None) -> Tensor:
-        """The scores of queries [m, w] against all rows: [m, n]."""
-        scores = query.new_empty(len(query), len(self)) if out is None else out
-        for part in _slices(len(self), PART // self._numbers_a_row()):
-            self._compare(query.detach(), part, scores[:, part])
-        return scores
+    def product(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """x·rowsᵀ [m, n] for x [m, w]."""
+        product = x.new_empty(len(x), len(self)) if out is None else out
+        for part in _slices(len(self), PART // self._numbers_per_row()):
+            self._product(x.detach(), part, product[:, part])
+        return product
 
-    def _numbers_a_row(self) -> int:
-        """How many numbers a row has while it is compared."""
+    def _numbers_per_row(self) -> int:
+        """How many numbers of a row are in use during a product."""
         return self.shape[1]
 
     @abstractmethod
-    def _compare(self, query: Tensor, part: slice, out: Tensor) -> None:
-        """Write the scores of the queries against some rows."""
+    def _product(self, x: Tensor, part: slice, out: Tensor) -> None:
+        """Write the product of x with some rows."""
 
     def fingerprints(self) -> Tensor:
-        """Two whole numbers a row, [n, 2]: equal where rows are equal, and else different but for a chance of 2⁻⁶⁶ a pair."""
+        """Two integers per row, [n, 2]. Equal rows have equal ones; different rows have different ones but for a chance of 2⁻⁶⁶."""
         weights = np.random.default_rng(0).integers(-(2**63), 2**63, size=(self.shape[1], 2), dtype=np.int64) | 1
         marks = np.empty(
             (len(self), 2), dtype=np.int64
         )  # whole from the start: pieces between large ones would tear the heap
-        for part, rows in self._dense_parts():
+        for part, rows in self.blocks():
             np.matmul(rows.add_(0).numpy().view(np.int32).astype(np.int64), weights, out=marks[part])
         return torch.from_numpy(marks)
 
     def longest(self) -> float:
         """The largest norm of a row."""
-        return max((float(torch.linalg.vector_norm(rows, dim=1).max()) for _, rows in self._dense_parts()), default=0.0)
+        return max((float(torch.linalg.vector_norm(rows, dim=1).max()) for _, rows in self.blocks()), default=0.0)
 
-    def _dense_parts(self) -> Iterator[tuple[slice, Tensor]]:
+    def blocks(self) -> Iterator[tuple[slice, Tensor]]:
+        """All rows as float32, a part of the table at a time."""
         for part in _slices(len(self), PART // self.shape[1]):
             yield part, self.read(torch.arange(part.start, part.stop))
 
@@ -116,7 +118,7 @@ class Small(Packed):
 
     @classmethod
     def of(cls, table: Tensor, kind: NumberType) -> Small:
-        """The rows of a table in a small type, a part at a time."""
+        """The rows of a table in a small type."""
         data, scales = torch.empty(table.shape, dtype=getattr(torch, kind)), []
         for part in _slices(len(table), PART // table.shape[1]):
             data[part], scale = _encoded(table[part].detach().cpu(), kind)
@@ -127,14 +129,14 @@ class Small(Packed):
         """The rows at `index`."""
         return self._scaled(self.data[index].to(self.dtype), index)
 
-    def _compare(self, query: Tensor, part: slice, out: Tensor) -> None:
-        torch.mm(query, self._scaled(self.data[part].to(self.dtype), part).mT, out=out)
+    def _product(self, x: Tensor, part: slice, out: Tensor) -> None:
+        torch.mm(x, self._scaled(self.data[part].to(self.dtype), part).mT, out=out)
 
 
 class Csr(Packed):
-    """The entries that are not zero, row by row, with their columns: compressed sparse rows.
+    """Compressed sparse rows (CSR): the entries that are not zero, with their columns.
 
-    Row i has the entries `indptr[i]` to `indptr[i + 1]` of `data` and `indices`, as elsewhere.
+    Row i has the entries `indptr[i]` to `indptr[i + 1]` of `data` and `indices`.
 
     >>> table = Csr.of(torch.tensor([[0.5, -0.01], [0.0, -2.0]]), "float32", threshold=0.1)
     >>> table.unpacked().tolist(), table.bytes
@@ -150,7 +152,7 @@ class Csr(Packed):
         _announced()
 
     def _check(self) -> None:
-        """Products read memory by these numbers, so a file that holds wrong ones must not come so far."""
+        """Refuse numbers that do not fit: products use them as addresses in memory."""
         ends = self.indptr
         sound = (
             self.data.ndim == self.indices.ndim == ends.ndim == 1
@@ -169,7 +171,7 @@ class Csr(Packed):
 
     @classmethod
     def of(cls, table: Tensor, kind: NumberType, threshold: float = 0.0) -> Csr:
-        """The entries of a table whose absolute value is at least the threshold (and not zero), a part at a time."""
+        """The entries of a table that are not zero and not below the threshold in absolute value."""
         width, data, columns, counts, scales = table.shape[1], [], [], [], []
         for part in _slices(len(table), PART // width):
             rows = table[part].detach().cpu()
@@ -193,7 +195,7 @@ class Csr(Packed):
         return {**super().tensors(), "indices": self.indices, "indptr": self.indptr}
 
     def read(self, index: Tensor) -> Tensor:
-        """The rows at `index`, zeros written out."""
+        """The rows at `index`, with their zeros."""
         begin, end = self.indptr[index].long(), self.indptr[index + 1].long()
         counts = end - begin
         first = counts.cumsum(0) - counts
@@ -202,11 +204,11 @@ class Csr(Packed):
         rows[torch.repeat_interleave(counts), self.indices[at].long()] = self.data[at].to(self.dtype)
         return self._scaled(rows, index)
 
-    def _numbers_a_row(self) -> int:
-        """Its entries or its scores, whichever are more."""
+    def _numbers_per_row(self) -> int:
+        """Its entries or its products, whichever are more."""
         return max(GROUP, len(self.data) // len(self))
 
-    def _compare(self, query: Tensor, part: slice, out: Tensor) -> None:
+    def _product(self, x: Tensor, part: slice, out: Tensor) -> None:
         ends = self.indptr[part.start : part.stop + 1].long()
         own = slice(int(ends[0]), int(ends[-1]))
         rows = torch.sparse_csr_tensor(
@@ -216,7 +218,7 @@ class Csr(Packed):
             size=(part.stop - part.start, self.shape[1]),
             check_invariants=False,
         )
-        for few, scores in zip(query.split(GROUP), out.split(GROUP), strict=True):
+        for few, scores in zip(x.split(GROUP), out.split(GROUP), strict=True):
             scores.copy_(self._scaled(torch.mm(rows, few.mT.contiguous()), part).mT)
 
 
@@ -250,7 +252,9 @@ def open_packed(tensors: Mapping[str, Tensor], shape: tuple[int, int]) -> Packed
 def _encoded(rows: Tensor, kind: NumberType) -> tuple[Tensor, Tensor]:
     """The entries in their stored type, and the scale of each row (1 where it has none)."""
     if not torch.isfinite(rows).all():
-        raise DuraError("the model's tables hold numbers that are not finite, so they cannot be packed; train it anew")
+        raise DuraError(
+            "the model's tables hold numbers that are not finite, so they cannot be packed; train the model again"
+        )
     largest, scale = rows.abs().amax(dim=1), torch.ones(len(rows))
     if kind == "int8":
         scale = torch.where(largest > 0, largest / LARGEST_INT8, scale)
@@ -258,20 +262,20 @@ def _encoded(rows: Tensor, kind: NumberType) -> tuple[Tensor, Tensor]:
     if kind == "float16" and float(largest.max()) > torch.finfo(torch.float16).max:
         raise BadInput(
             f"the tables hold {float(largest.max()):g}, and float16 ends at {torch.finfo(torch.float16).max:,.0f}; "
-            "take --int8, or neither"
+            "use --int8 instead"
         )
     return rows.to(getattr(torch, kind)), scale
 
 
 def _slices(count: int, size: int) -> Iterator[slice]:
-    """0 to count, by parts of about `size`, but no tiny ones."""
+    """Slices of about `size` that cover 0 to count; at least 64 each."""
     size = max(64, size)
     return (slice(at, min(at + size, count)) for at in range(0, count, size))
 
 
 @cache
 def _announced() -> None:
-    """torch says once in a process that its sparse rows are in beta; whoever opens a run can do nothing about it."""
+    """Take in the warning that torch's sparse rows are in beta, which torch gives once per process."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.sparse_csr_tensor([0, 0], [], [], size=(1, 1), check_invariants=False)

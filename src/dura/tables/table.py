@@ -1,15 +1,15 @@
 """Table: the rows of a model, with a gradient that is collected in place.
 
-torch's own lookup builds a dense table of zeros for every read in the backward pass, and clearing a gradient is one more pass over
-it. Here gradient rows are added where they belong, a product that reaches every row overwrites what a finished step left, and
-the optimizer can ask which rows a step reached at all.
+torch's own lookup builds a dense table of zeros in every backward pass, and clearing a gradient is one more pass over the memory.
+Here gradient rows are added in place. A product that reaches every row overwrites what the last step left. The optimizer can ask
+which rows have a gradient at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -17,10 +17,10 @@ from torch import Tensor, nn
 
 @contextmanager
 def flushing() -> Iterator[None]:
-    """Meanwhile numbers too small for a float's full precision (below some 1e-38) count as zero; also a decorator.
+    """Treat denormal numbers (below about 1e-38) as zero. Also works as a decorator.
 
-    A regularizer that shrinks what nothing else holds (FRO) makes entries whose products are such numbers, and processors take a
-    hundred times as long for them. Threads begin as the one that starts them: enter this before torch's own are started.
+    A regularizer that shrinks unused entries (FRO) produces such numbers, and processors are a hundred times slower with them. A
+    new thread copies this mode from the thread that starts it, so enter this before torch starts its own threads.
     """
     before = bool(torch.full((), 1e-40) * 1 == 0)  # torch cannot be asked
     torch.set_flush_denormal(True)
@@ -31,12 +31,32 @@ def flushing() -> Iterator[None]:
 
 
 def sum_of_parts(x: Tensor, parts: int) -> Tensor:
-    """Each real replaced by the sum of the parts of its number: (a, b) by (a + b, a + b) where there are two."""
+    """Replace each real by the sum of the parts of its number: (a, b) becomes (a + b, a + b) if a number has two parts."""
     return x if parts == 1 else (x[..., 0::2] + x[..., 1::2]).repeat_interleave(2, dim=-1)
 
 
+class Collector(Protocol):
+    """Rows whose gradient is collected: a `Table`, or rows that were `Gathered`."""
+
+    @property
+    def rows(self) -> Tensor:
+        """The values [n, w], without autograd."""
+
+    def gradient(self) -> Tensor:
+        """The gradient so far [n, w], to add to in place; call `mark` afterwards."""
+
+    def add_all(self, gradient: Tensor) -> None:
+        """Add to the gradient of all rows."""
+
+    def add_product(self, left: Tensor, right: Tensor) -> None:
+        """Add leftᵀ·right to the gradient of all rows."""
+
+    def mark(self, index: Tensor | None = None) -> None:
+        """Note that these rows have a gradient; without an index, all of them."""
+
+
 class Table(nn.Parameter):
-    """A parameter whose gradient is added to in place, by rows or as a whole.
+    """A parameter whose gradient is collected in place, by rows or as a whole.
 
     >>> table = Table(torch.ones(3, 2))
     >>> (2 * table.read(torch.tensor([0, 2, 2]))).sum().backward()
@@ -55,14 +75,19 @@ class Table(nn.Parameter):
         return table
 
     def read(self, index: Tensor) -> Tensor:
-        """The rows at `index`; their gradient is added to the table's in place when backward runs."""
+        """The rows at `index`. When backward runs, their gradient is added to the table's in place."""
         if not torch.is_grad_enabled():
             return self.detach().index_select(0, index)
         rows: Tensor = _Read.apply(self, index)  # type: ignore[no-untyped-call]
         return rows
 
+    @property
+    def rows(self) -> Tensor:
+        """The values, without autograd."""
+        return self.detach()
+
     def gradient(self) -> Tensor:
-        """The gradient since the last `forget`, zero where nothing was added."""
+        """The gradient since the last `forget`, with zeros where nothing was added."""
         if self.grad is None:
             self.grad = torch.zeros_like(self)
         elif self._spent:
@@ -75,12 +100,20 @@ class Table(nn.Parameter):
         self.gradient().index_add_(0, index, gradient)
         self._index.append(index)
 
-    def mark(self, index: Tensor) -> None:
-        """Say that these rows have a gradient."""
-        self._index.append(index)
+    def add_all(self, gradient: Tensor) -> None:
+        """Add to the gradient of all rows."""
+        self.gradient().add_(gradient)
+        self._whole = True
+
+    def mark(self, index: Tensor | None = None) -> None:
+        """Note that these rows have a gradient; without an index, all of them."""
+        if index is None:
+            self._whole = True
+        else:
+            self._index.append(index)
 
     def add_product(self, left: Tensor, right: Tensor) -> None:
-        """Add leftᵀ·right, a gradient for every row."""
+        """Add leftᵀ·right to the gradient of all rows."""
         blank = self.grad is None or self._spent
         if self.grad is None:
             self.grad = torch.empty_like(self)
@@ -94,14 +127,14 @@ class Table(nn.Parameter):
             self.grad.addmm_(left.mT, right)
 
     def used(self) -> Tensor | None:
-        """The rows that have a gradient, ascending; None where they are most of the table."""
+        """The rows that have a gradient, ascending. None if that is most of the table."""
         if self._whole or sum(len(index) for index in self._index) > 8 * len(self):
             return None
         rows = torch.cat(self._index).unique() if self._index else torch.zeros(0, dtype=torch.long)
         return None if 2 * len(rows) > len(self) else rows
 
     def forget(self) -> None:
-        """End of a step: what the gradient holds counts no more."""
+        """End a step: the gradient counts as zero from now on."""
         if self.grad is not None and not self._spent:
             rows = self.used()
             if rows is None:
@@ -123,3 +156,42 @@ class _Read(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None]:
         ctx.table.add_rows(ctx.index, gradients[0])
         return None, None
+
+
+class Gathered:
+    """Some rows [n, w] and room for their gradient, for rows that were picked out of a table or computed.
+
+    `add_product`, `gradient` and `mark` are those of `Table`, so a comparator can add to either.
+    """
+
+    def __init__(self, rows: Tensor) -> None:
+        self.rows = rows
+        self._gradient: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def gradient(self) -> Tensor:
+        """What was added so far, with zeros where nothing was."""
+        if self._gradient is None:
+            self._gradient = torch.zeros_like(self.rows)
+        return self._gradient
+
+    def add_all(self, gradient: Tensor) -> None:
+        """Add to the gradient of all rows; the first one is kept as it is."""
+        if self._gradient is None:
+            self._gradient = gradient
+        else:
+            self._gradient.add_(gradient)
+
+    def add_product(self, left: Tensor, right: Tensor) -> None:
+        """Add leftᵀ·right."""
+        if self._gradient is None and left.dtype == self.rows.dtype:
+            self._gradient = torch.mm(left.mT, right)
+        elif left.dtype == self.rows.dtype:
+            self.gradient().addmm_(left.mT, right)
+        else:
+            self.gradient().add_(torch.mm(left.mT, right))
+
+    def mark(self, index: Tensor | None = None) -> None:
+        """All rows count as used."""

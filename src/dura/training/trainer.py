@@ -1,24 +1,26 @@
 """Trainer: epochs of steps over batches of questions, with validation, early stopping, checkpoints and resume.
 
 The trainer knows neither graphs nor ranking: it receives `Questions` and a `validate` callable. Its whole state is the model's
-tables, the optimizer's and `Progress`; the order of batches follows from (seed, epoch), so a run that continues from a
-checkpoint takes the same steps as one that was never stopped.
+state (tables and buffers), the optimizer's state and `Progress`. The order of batches follows from (seed, epoch), and everything
+random in a step from (seed, step). So a run that continues from a checkpoint takes the same steps as one that never stopped.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dura.data.questions import Questions
 from dura.models import Model
+from dura.models.model import restore
 from dura.objectives import Objective
 from dura.regularizers import Regularizer
 from dura.tables.table import Table
@@ -26,31 +28,31 @@ from dura.training.checkpoint import Checkpoints
 from dura.types import DuraError
 
 COLLAPSED = 1e-3
-"""A mean penalty a fact below this, weight left out, means that the tables hold nearly nothing."""
+"""A mean penalty per fact below this, without its weight, means that all embeddings are nearly zero."""
 
 
 class Interrupted(DuraError):
-    """Training was stopped by the user after a whole step; what was done is in the checkpoint."""
+    """The user stopped training. The last whole step is in the checkpoint."""
 
     exit_code = 130
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far training is; with the tables and the optimizer's state it is all that a checkpoint holds."""
+    """How far training is. A checkpoint holds this, the model's state and the optimizer's state."""
 
     epoch: int = 0
-    """Whole epochs done."""
+    """Finished epochs."""
     step: int = 0
-    """Steps done in the epoch under way."""
+    """Steps of the current epoch."""
     steps: int = 0
-    """Steps done in all."""
+    """Steps of all epochs."""
     loss: float = 0.0
-    """Sum over the steps of the epoch under way."""
+    """Sum over the steps of the current epoch."""
     penalty: float = 0.0
     facts: int = 0
     seconds: float = 0.0
-    """Time spent in steps, over all sittings."""
+    """Time spent in steps, also before a resume."""
     epoch_seconds: float = 0.0
     best: float = -math.inf
     best_epoch: int = 0
@@ -60,21 +62,21 @@ class Progress:
 
 
 class Listener(Protocol):
-    """Whoever wants to see how training goes: a progress display, a log, the run's records."""
+    """Watches training: a progress display, a log, the run's records."""
 
     def step(self, progress: Progress, steps_in_epoch: int) -> None:
         """After each step."""
 
     def epoch(self, record: dict[str, Any]) -> None:
-        """After each epoch, with what will stand in the records."""
+        """After each epoch, with its record."""
 
     def notice(self, sentence: str) -> None:
-        """Something worth saying once."""
+        """A sentence for the user."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long and how often: the part of the settings that the loop itself reads."""
+    """The settings that the loop itself reads."""
 
     epochs: int = 100
     batch: int = 500
@@ -83,14 +85,14 @@ class Plan:
     patience: int = 0
     checkpoint_every: float = 60.0
     anneal: int = 0
-    """Over so many last epochs the learning rate falls linearly to zero."""
+    """The number of last epochs over which the learning rate falls linearly to zero."""
 
 
 class Trainer:
-    """Trains `model` in place on `questions`; `run` returns the final progress, `best_state` the best tables.
+    """Trains `model` in place on `questions`. `run` returns the final progress; `best_state` is the model's best state.
 
-    `smooth` is a penalty on the tables that adds its own gradient at each step. `redraw` gives the questions of an epoch where
-    they are not the same in all.
+    `smooth` is a penalty on the tables that adds its own gradient at each step. `redraw` gives the questions of an epoch, if they
+    differ from epoch to epoch.
     """
 
     def __init__(
@@ -120,9 +122,9 @@ class Trainer:
         self.smooth, self.redraw = smooth, redraw
         self.progress = Progress()
         self.best_state: dict[str, Tensor] = {}
-        self.device = model.tail_table.device
-        frequency = torch.bincount(torch.as_tensor(questions.answers).long(), minlength=model.sizes.entities)
-        self.weights = objective.prepare(frequency.to(self.device, model.tail_table.dtype))
+        self.device = model.device
+        objective.prepare(questions, model)
+        self._normed = any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in model.modules())
         self.rates = [group["lr"] for group in optimizer.param_groups]
         self.steps_in_epoch = math.ceil(len(questions) / plan.batch)
         self._saved_at = time.monotonic()
@@ -131,10 +133,10 @@ class Trainer:
     # -- the loop ---------------------------------------------------------------------------------------------------
 
     def run(self) -> Progress:
-        """Train from where `progress` stands to the last epoch, or until validation stops improving."""
+        """Train from `progress` to the last epoch, or until validation stops improving."""
         while not self.progress.done and self.progress.epoch < self.plan.epochs:
             self._epoch()
-        if not all(bool(table.isfinite().all()) for table in self._tables().values()):
+        if not all(bool(tensor.isfinite().all()) for tensor in self.model.state().values()):
             raise DuraError(self._diverged(math.nan, math.nan))
         if not self.progress.done:
             self.progress = replace(self.progress, done=True)
@@ -167,26 +169,12 @@ class Trainer:
         self._end_of_epoch()
 
     def step(self, batch: Questions) -> tuple[float, float]:
-        """One step of the optimizer on a batch; returns (loss, penalty)."""
-        head, relation, question, answers = (
-            torch.as_tensor(ids).to(self.device, torch.long)
-            for ids in (batch.head, batch.relation, batch.question, batch.answers)
-        )
-        time = None if batch.time is None else torch.as_tensor(batch.time).to(self.device, torch.long)
-        factors = self.model.factors(head, relation, question, answers, time)
-        loss, query_gradient = self.objective(
-            factors.query.detach(),
-            self.model.tail_table,
-            batch.offsets.tolist(),
-            answers,
-            None if self.weights is None else self.weights[answers],
-            self._draw(),
-        )
-        penalty = self.regularizer(factors)
-        smooth = self.smooth()
-        # A scalar with these gradients: given tensors to begin with, torch imports sympy, most of a second.
-        torch.add(factors.query.flatten() @ query_gradient.flatten(), penalty).backward()
-        values = float(loss.detach()), float(penalty.detach() + smooth)
+        """One step of the optimizer on a batch. Returns (loss, penalty)."""
+        seed = self._draw()
+        # One question has no spread of its own: batch norm then uses what it has seen so far.
+        self.model.train(not (self._normed and len(batch) == 1))
+        with self._seeded(seed):
+            values = self._gradients(batch, seed)
         if not all(map(math.isfinite, values)):
             raise DuraError(self._diverged(*values))
         if self.plan.anneal:
@@ -194,12 +182,37 @@ class Trainer:
         self._update()
         return values
 
+    def _gradients(self, batch: Questions, seed: int) -> tuple[float, float]:
+        """Loss and penalty of a batch, with all gradients collected."""
+        head, relation, question, answers = (
+            torch.as_tensor(ids).to(self.device, torch.long)
+            for ids in (batch.head, batch.relation, batch.question, batch.answers)
+        )
+        time = None if batch.time is None else torch.as_tensor(batch.time).to(self.device, torch.long)
+        factors = self.model.factors(head, relation, question, answers, time)
+        loss, carrier = self.objective(self.model, factors.query, batch, seed)
+        penalty, smooth = self.regularizer(factors), self.smooth()
+        # A scalar that carries the gradients: if backward is given tensors, torch imports sympy, which takes most of a second.
+        torch.add(carrier, penalty).backward()
+        return float(loss.detach()), float(penalty.detach() + smooth)
+
+    @contextmanager
+    def _seeded(self, seed: int) -> Iterator[None]:
+        """Random layers draw from the seed of the step; afterwards torch's generator is as before."""
+        if not self.model.random:
+            yield
+            return
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            torch.manual_seed(seed)
+            yield
+
     def _draw(self) -> int:
-        """The seed of this step; it follows from the steps done, so a resumed run draws the same."""
+        """The seed of this step. It follows from the number of steps, so a resumed run draws the same."""
         return int(np.random.SeedSequence([self.plan.seed, self.progress.steps]).generate_state(1, np.uint64)[0] >> 1)
 
     def _update(self) -> None:
-        """Let the optimizer step, then forget the gradients."""
+        """One step of the optimizer; then the gradients count as zero."""
         for table in self.model.parameters():
             if isinstance(table, Table):
                 table.gradient()
@@ -211,7 +224,7 @@ class Trainer:
                 table.grad = None
 
     def _anneal(self) -> None:
-        """Set the learning rate of this step; it follows from the steps done, so a resumed run has the same."""
+        """Set the learning rate of this step. It follows from the number of steps, so a resumed run has the same."""
         left = (self.plan.epochs - self.progress.epoch) * self.steps_in_epoch - self.progress.step
         share = min(1.0, left / (min(self.plan.anneal, self.plan.epochs) * self.steps_in_epoch))
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
@@ -221,7 +234,7 @@ class Trainer:
         p = self.progress
         return (
             f"the loss became {loss} and the penalty {penalty} at step {p.step + 1} of epoch {p.epoch + 1}; "
-            "try a smaller learning rate (--lr) or a larger regularizer.weight, and train anew"
+            "train again with a smaller learning rate (--lr) or a larger regularizer.weight"
         )
 
     # -- between steps and epochs -----------------------------------------------------------------------------------
@@ -256,7 +269,7 @@ class Trainer:
         self._watch_collapse(record["penalty"])
 
     def _watch_collapse(self, penalty: float) -> None:
-        """Say once that the regularizer wins: the penalty is nearly nothing and falling (it starts as nothing too)."""
+        """Warn once if the regularizer wins: the penalty is nearly zero and still falls. (It starts near zero too.)"""
         before, self._penalty = self._penalty, penalty
         if 0 < penalty < COLLAPSED * self.regularizer.weight and penalty < before < math.inf and not self._collapsed:
             self._collapsed = True
@@ -266,7 +279,7 @@ class Trainer:
             )
 
     def _validated(self, p: Progress) -> dict[str, float]:
-        """The figures of `validate`; where it cannot rank, the sentence says after which step."""
+        """The metrics of `validate`. If the model cannot be ranked, the sentence says after which step."""
         assert self.validate is not None
         try:
             return self.validate()
@@ -274,13 +287,13 @@ class Trainer:
             raise DuraError(f"after step {p.steps}, the end of epoch {p.epoch}: {error}") from None
 
     def renew_best(self) -> None:
-        """Take the tables as they are for the best ones."""
+        """Make the current state the best one."""
         assert self.validate is not None
         self.progress = replace(self.progress, best=self.validate()["mrr"], best_epoch=self.progress.epoch, stale=0)
         self._keep_best(self.progress)
 
     def _judge(self, p: Progress, mrr: float) -> Progress:
-        """Keep the best tables; stop when the figure has not improved for `patience` validations."""
+        """Keep the best state. Stop if MRR has not improved for `patience` validations."""
         if mrr > p.best:
             p = replace(p, best=mrr, best_epoch=p.epoch, stale=0)
             self._keep_best(p)
@@ -290,21 +303,18 @@ class Trainer:
 
     def _keep_best(self, p: Progress) -> None:
         if self.checkpoints is None:
-            self.best_state = {name: table.detach().clone() for name, table in self.model.named_parameters()}
+            self.best_state = {name: tensor.clone() for name, tensor in self.model.state().items()}
         else:
-            self.checkpoints.save_best(p.steps, self._tables(), {"epoch": p.epoch, "valid_mrr": p.best})
+            self.checkpoints.save_best(p.steps, self.model.state(), {"epoch": p.epoch, "valid_mrr": p.best})
 
     # -- checkpoints ------------------------------------------------------------------------------------------------
 
-    def _tables(self) -> dict[str, Tensor]:
-        return {name: table.detach() for name, table in self.model.named_parameters()}
-
     def save(self) -> None:
-        """Write a checkpoint: tables, the optimizer's state and progress."""
+        """Write a checkpoint: the model's state, the optimizer's state and progress."""
         if self.checkpoints is None:
             return
         names = [name for name, _ in self.model.named_parameters()]
-        tensors = {f"model.{name}": table for name, table in self._tables().items()}
+        tensors = {f"model.{name}": tensor for name, tensor in self.model.state().items()}
         for i, slots in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{names[i]}.{slot}": value for slot, value in slots.items()}
         state = {"progress": asdict(self.progress), "threads": torch.get_num_threads()}
@@ -313,22 +323,18 @@ class Trainer:
 
     def restore(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
         """Continue from a checkpoint that `save` wrote."""
-        names = [name for name, _ in self.model.named_parameters()]
-        with torch.no_grad():
-            for name, table in self.model.named_parameters():
-                found = tensors.get(f"model.{name}")
-                if found is None or found.shape != table.shape:
-                    raise DuraError(
-                        f"the checkpoint does not fit the settings: the table {name!r} is missing or misshapen"
-                    )
-                table.copy_(found)
+        names, renamed = [name for name, _ in self.model.named_parameters()], self.model.renamed
+        state_of_model = {
+            key.removeprefix("model."): tensor for key, tensor in tensors.items() if key.startswith("model.")
+        }
+        restore(self.model, state_of_model)
         saved = self.optimizer.state_dict()
         slots: dict[int, dict[str, Tensor]] = {}
         for key, value in tensors.items():
             kind, _, rest = key.partition(".")
             if kind == "optimizer":
                 name, _, slot = rest.rpartition(".")
-                slots.setdefault(names.index(name), {})[slot] = value
+                slots.setdefault(names.index(renamed.get(name, name)), {})[slot] = value
         self.optimizer.load_state_dict({"state": slots, "param_groups": saved["param_groups"]})
         self.progress = Progress(**state["progress"])
         if state["threads"] != torch.get_num_threads():

@@ -1,0 +1,129 @@
+"""Semantic matching: scores are inner products, and a relation acts linearly on rows. Families say how it acts."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from dura.models.families import Family, Relations, Rows
+from dura.models.model import LARGEST_RANK, Ask, Model
+from dura.tables import Packed, Table
+from dura.types import BadInput, Factors, Sizes
+
+
+class SemanticMatching(Model):
+    """Static and temporal models differ only in `relation`, which says what R is.
+
+    A concrete model sets `family`, `shared` (one table for heads and tails) and how its tables start. If its entity tables are
+    packed, it answers like any other model but cannot be trained.
+    """
+
+    family: Family
+    shared: bool = True
+    adjoint = True
+    random = False
+    state_is_all = True
+    renamed = {"answer": "tail"}  # noqa: RUF012
+    entity: Table | Packed
+    tail: Table | Packed
+    """The entities as tails, if they have a table of their own."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "family" in vars(cls):
+            cls.diagonal = cls.family.diagonal
+
+    def __init__(self, sizes: Sizes, rank: int, init_scale: float) -> None:
+        super().__init__()
+        if not 1 <= rank <= LARGEST_RANK:
+            raise BadInput(f"model.rank is {rank}, but an embedding has 1 to {LARGEST_RANK:,} dimensions")
+        if not init_scale >= 0:
+            raise BadInput(f"model.init_scale is {init_scale}, but a scale is zero or more")
+        self.sizes, self.rank = sizes, rank
+        self.add_tables()
+        self.reset(init_scale)
+
+    def add_tables(self) -> None:
+        """Make the tables, not yet filled."""
+        width = self.family.width(self.rank)
+        self.entity = Table(torch.empty(self.sizes.entities, width))
+        if not self.shared:
+            self.tail = Table(torch.empty(self.sizes.entities, width))
+        self.relations = Table(torch.empty(2 * self.sizes.relations, *self.family.shape(self.rank)))
+
+    def reset(self, scale: float) -> None:
+        """Fill every table from N(0, 1) · scale, or by Xavier's rule if the scale is 0 (each row counts as one line)."""
+        for table in self.parameters():
+            if scale:
+                nn.init.normal_(table, std=scale)
+            else:
+                nn.init.xavier_uniform_(table.data.flatten(1))
+
+    @property
+    def target_table(self) -> Table | Packed:
+        """The table of tails; it is the heads' own if the model shares one."""
+        return self.entity if self.shared else self.tail
+
+    @property
+    def entity_tables(self) -> dict[str, Table | Packed]:
+        """Heads and tails."""
+        return {"entity": self.entity} | ({} if self.shared else {"tail": self.tail})
+
+    def heads(self, entities: Tensor) -> Tensor:
+        """The rows of these entities as heads."""
+        return self.entity.read(entities)
+
+    def relation(self, relation: Tensor, time: Tensor | None = None) -> Relations:
+        """Which row of the relations' table each item uses."""
+        return Rows(self.relations, relation)
+
+    def query(self, head: Tensor, relation: Tensor, time: Tensor | None = None) -> Tensor:
+        """h·R̄."""
+        return self.family.apply(self.heads(head), self.relation(relation, time))
+
+    def reverse(self, tail: Tensor, relation: Tensor, time: Tensor | None = None) -> Tensor:
+        """t·Rᵀ."""
+        return self.family.adjoint(self.target_table.read(tail), self.relation(relation, time))
+
+    def between(
+        self,
+        ask: Ask,
+        head: Tensor,
+        relation: Tensor,
+        tail: Tensor,
+        time: Tensor | None = None,
+    ) -> tuple[Tensor, Table]:
+        """A score is linear in R, so the relations are the rows that the product of head and tail meets."""
+        if ask != "relations":
+            raise BadInput(f"terms.{ask} is set, but facts of the model {type(self).__name__} have no times")
+        return self.family.between(self.heads(head), self.target_table.read(tail)), self.relations
+
+    def factors(
+        self, head: Tensor, relation: Tensor, question: Tensor, answers: Tensor, time: Tensor | None = None
+    ) -> Factors:
+        """The factors of a batch. Rows that the regularizer does not read are never computed."""
+        relations, h = self.relation(relation, time), self.heads(head)
+        counts = torch.bincount(question, minlength=len(head)).to(h.dtype)
+
+        def relation_and_counts() -> tuple[tuple[Tensor, ...], Tensor]:
+            distinct, facts = relations.distinct(question)
+            return distinct, facts.to(h.dtype)
+
+        @cache  # not through the Factors: a cycle of references would keep every batch until the next garbage collection
+        def tail() -> Tensor:
+            return self.target_table.read(answers)
+
+        return Factors(
+            head=h,
+            query=self.family.apply(h, relations),
+            counts=counts,
+            question=question,
+            complex=self.family.complex,
+            read_tail=tail,
+            read_reverse=lambda: self.family.adjoint(tail(), relations.at(question)),
+            read_relation=relation_and_counts,
+            read_tail_squares=lambda *weights: self.family.tail_squares(tail(), relations, question, weights),
+        )

@@ -1,0 +1,285 @@
+"""Candidates: which entities an answer is compared with in training.
+
+All entities, a corrected sample that the questions of a batch share, or negatives drawn for each fact. Scores, loss and gradients
+are computed in blocks, so that nothing of size |batch| × |entities| is kept. To add a kind, write a class and a row in
+`CANDIDATES`, or an entry point of the group `dura.candidates` in your own package.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from dura.data.questions import Questions
+from dura.models import Comparator
+from dura.objectives.known import Known
+from dura.objectives.losses import Loss, Truth
+from dura.registry import Registry
+from dura.tables import Collector
+from dura.types import BadInput
+
+SCORE_BYTES = 96 << 20
+"""How large the buffer of scores may grow. A block shrinks to fit, down to `SMALLEST` questions."""
+LARGEST, SMALLEST = 1024, 128
+"""Each block reads and writes the whole gradient of the table once. Below 128 questions that takes as long as the products."""
+NEGATIVE_NUMBERS = 2**22
+"""How many numbers the rows of negatives may have at a time."""
+
+
+class TargetRows(Protocol):
+    """The targets of some questions: all of them, or the rows of some entities."""
+
+    def every(self) -> Collector:
+        """All entities."""
+
+    def some(self, entities: Tensor) -> Collector:
+        """The rows of these entities."""
+
+
+class Candidates(ABC):
+    """Scores candidates, applies the loss and collects the gradients."""
+
+    kind: ClassVar[str]
+    """The name by which losses know it: "all", "sample" or "negatives"."""
+    product_type: torch.dtype | None = None
+    """The type of matrix products if it is not that of the tables (bfloat16 on devices that have it)."""
+
+    def prepare(self, known: Known, frequency: Tensor) -> None:
+        """Learn about the training set before the first step: its facts, and how often each entity is an answer."""
+
+    def weights(self, batch: Questions) -> Tensor | None:
+        """A factor for the weight of each fact [f]; None if it is 1."""
+        return None
+
+    @abstractmethod
+    def __call__(
+        self,
+        comparator: Comparator,
+        loss: Loss,
+        query: Tensor,
+        targets: TargetRows,
+        batch: Questions,
+        share: Tensor,
+        each: float,
+        seed: int,
+    ) -> tuple[Tensor, Tensor]:
+        """The loss of a batch and its gradient by `query`. The gradient by the targets is added to them.
+
+        `share` [f] is what each fact counts in the mean, `each` what each question counts. What is drawn follows from `seed`.
+        """
+
+
+class All(Candidates):
+    """All entities. `block` is the number of questions that are scored at once; "auto" chooses it by the number of entities.
+
+    The block changes speed and memory, never the result beyond rounding.
+    """
+
+    kind = "all"
+
+    def __init__(self, block: int | Literal["auto"] = "auto") -> None:
+        self.block = 0 if block == "auto" else block  # settings of version 0.1.0 say 0
+        if self.block < 0:
+            raise BadInput(f"candidates.block is {block}, but it is 'auto' or a number of questions")
+        self._buffer = torch.empty(0)
+
+    def __call__(
+        self,
+        comparator: Comparator,
+        loss: Loss,
+        query: Tensor,
+        targets: TargetRows,
+        batch: Questions,
+        share: Tensor,
+        each: float,
+        seed: int,
+    ) -> tuple[Tensor, Tensor]:
+        """One pass over blocks of questions."""
+        every, low = targets.every(), self.product_type or query.dtype
+        q, rows = query.to(low), every.rows.to(low)
+        answers, offsets = _ids(batch.answers, query), batch.offsets.tolist()
+        gradient, total = torch.empty_like(query), query.new_zeros(())
+        size = self.size(len(query), len(rows))
+        for a in range(0, len(query), size):
+            b = min(a + size, len(query))
+            facts = slice(offsets[a], offsets[b])
+            row = torch.repeat_interleave(torch.tensor(offsets[a : b + 1], device=query.device).diff())
+            part = q[a:b]
+            scores = comparator.scores(part, rows, out=self._room(b - a, rows)).to(query.dtype)
+            truth = Truth(row, answers[facts], share[facts], each)
+            value, scale = loss.over_all_(scores, truth, lambda some, part=part: comparator.scores(part[some], rows))  # type: ignore[misc]
+            total += value
+            gradient[a:b] = comparator.pull(scores.to(low), query[a:b], every, scale)
+        return total, gradient
+
+    def size(self, questions: int, entities: int) -> int:
+        """How many of these questions are scored at once."""
+        return min(questions, self.block or max(SMALLEST, min(LARGEST, SCORE_BYTES // (4 * entities))))
+
+    def _room(self, rows: int, targets: Tensor) -> Tensor:
+        """The buffer of scores, which grows when needed and is used again."""
+        wanted, old = rows * len(targets), self._buffer
+        if old.numel() < wanted or old.device != targets.device or old.dtype != targets.dtype:
+            self._buffer = torch.empty(wanted, dtype=targets.dtype, device=targets.device)
+        return self._buffer[:wanted].view(rows, len(targets))
+
+
+class Sample(Candidates):
+    """A sample of the entities, for graphs on which scoring every entity is too expensive.
+
+    A batch shares `samples` entities, drawn with replacement: all with the same chance ("uniform"), or by how often they are
+    answers ("frequency": (# + 1)^¾). Each stands for 1/(samples · its chance) entities, the importance correction of sampled
+    softmax. The answers of a question count exactly and are left out of its sample, so the sum has the right expectation.
+    """
+
+    kind = "sample"
+
+    def __init__(self, samples: int = 1000, draw: Literal["uniform", "frequency"] = "uniform") -> None:
+        if samples < 1:
+            raise BadInput(f"candidates.samples is {samples}, but at least one entity must be drawn")
+        self.samples, self.draw = samples, draw
+        self._chance = torch.empty(0, dtype=torch.float64)
+
+    def prepare(self, known: Known, frequency: Tensor) -> None:
+        """The chance of each entity to be drawn."""
+        likely = frequency.cpu().double()
+        likely = torch.ones_like(likely) if self.draw == "uniform" else (likely + 1) ** 0.75
+        self._chance = likely / likely.sum()
+        self._below = self._chance.cumsum(0)
+
+    def drawn(self, seed: int) -> tuple[Tensor, Tensor]:
+        """The sampled entities, ascending, and the logarithm of how many entities each stands for."""
+        points = torch.rand(self.samples, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+        ids = torch.searchsorted(self._below, points).clamp_(max=len(self._chance) - 1).sort().values
+        return ids, -(self.samples * self._chance[ids]).log()
+
+    def __call__(
+        self,
+        comparator: Comparator,
+        loss: Loss,
+        query: Tensor,
+        targets: TargetRows,
+        batch: Questions,
+        share: Tensor,
+        each: float,
+        seed: int,
+    ) -> tuple[Tensor, Tensor]:
+        """The sample by one product, the answers one by one."""
+        low = self.product_type or query.dtype
+        row, answers, share = _distinct(batch, share, len(self._chance))
+        drawn, stands_for = (tensor.to(query.device) for tensor in self.drawn(seed))
+        sample, truths, q = targets.some(drawn), targets.some(answers), query[row]
+        others = comparator.scores(query.to(low), sample.rows.to(low)).to(query.dtype) + stands_for.to(query.dtype)
+        others[_hits(row, answers, drawn)] = -torch.inf
+        own = comparator.pairs(q, truths.rows)
+        value, by_own, by_others = loss.over_sample(own, others, Truth(row, answers, share, each))
+        gradient = comparator.pull(by_others.to(low), query, sample)
+        by_query, by_truths = comparator.pull_pairs(by_own, q, truths.rows)
+        truths.add_all(by_truths)
+        return value, gradient.index_add_(0, row, by_query)
+
+
+class Negatives(Candidates):
+    """Negatives drawn for each fact: `count` entities, all with the same chance, in place of the answer.
+
+    Every fact is asked from both sides, so heads and tails are replaced. With `side = "bernoulli"` a side counts more in the loss
+    if the other one has more answers per question, as in TransH: 2·tph/(tph + hpt) for replaced heads. `filtered` leaves out
+    negatives that are known answers in the training facts.
+    """
+
+    kind = "negatives"
+
+    def __init__(
+        self, count: int = 64, side: Literal["uniform", "bernoulli"] = "uniform", filtered: bool = True
+    ) -> None:
+        if count < 1:
+            raise BadInput(f"candidates.count is {count}, but each fact needs at least one negative")
+        self.count, self.side, self.filtered = count, side, filtered
+        self._known: Known | None = None
+        self._by_relation: Tensor | None = None
+
+    def prepare(self, known: Known, frequency: Tensor) -> None:
+        """Keep the training facts for the filter, and weigh the two sides of each relation."""
+        self._known = known
+        if self.side == "bernoulli":
+            mine = torch.as_tensor(known.answers_per_question())
+            others = mine.roll(len(mine) // 2)
+            self._by_relation = (2 * others / (mine + others)).to(frequency)
+
+    def weights(self, batch: Questions) -> Tensor | None:
+        """The weight of the side that is replaced."""
+        if self._by_relation is None:
+            return None
+        return self._by_relation[torch.as_tensor(batch.relation[batch.question]).long()]
+
+    def drawn(self, batch: Questions, seed: int) -> tuple[Tensor, Tensor]:
+        """The negatives [f, count] of a batch, and which of them are left out."""
+        assert self._known is not None
+        shape, rng = (batch.facts, self.count), torch.Generator().manual_seed(seed)
+        ids = torch.randint(self._known.sizes.entities, shape, generator=rng)
+        truths = torch.as_tensor(batch.answers).long()[:, None]
+        out = torch.as_tensor(self._known.holds(batch, ids.numpy())) if self.filtered else ids == truths
+        return ids, out
+
+    def __call__(
+        self,
+        comparator: Comparator,
+        loss: Loss,
+        query: Tensor,
+        targets: TargetRows,
+        batch: Questions,
+        share: Tensor,
+        each: float,
+        seed: int,
+    ) -> tuple[Tensor, Tensor]:
+        """A block of facts at a time."""
+        ids, out = (tensor.to(query.device) for tensor in self.drawn(batch, seed))
+        row, answers = _ids(batch.question, query), _ids(batch.answers, query)
+        gradient, total = torch.zeros_like(query), query.new_zeros(())
+        size = max(1, NEGATIVE_NUMBERS // (self.count * max(1, query.shape[1])))
+        for a in range(0, len(row), size):
+            part = slice(a, a + size)
+            q, truths, negatives = query[row[part]], targets.some(answers[part]), targets.some(ids[part].flatten())
+            rivals = negatives.rows.view(len(q), self.count, -1)
+            positive = comparator.pairs(q, truths.rows)
+            negative = comparator.pairs(q[:, None], rivals).masked_fill(out[part], -torch.inf)
+            value, by_positive, by_negative = loss.over_negatives(positive, negative, share[part])
+            total += value
+            by_query, by_truths = comparator.pull_pairs(by_positive, q, truths.rows)
+            by_q, by_rivals = comparator.pull_pairs(by_negative, q[:, None], rivals)
+            truths.add_all(by_truths)
+            negatives.add_all(by_rivals.flatten(0, 1))
+            gradient.index_add_(0, row[part], by_query + by_q[:, 0])
+        return total, gradient
+
+
+def _ids(ids: object, like: Tensor) -> Tensor:
+    return torch.as_tensor(ids).to(like.device, torch.long)
+
+
+def _distinct(batch: Questions, share: Tensor, entities: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Row, answer and share of each distinct fact: one that is given twice counts once, with the sum of its shares."""
+    row, answers = _ids(batch.question, share), _ids(batch.answers, share)
+    key = row * entities + answers
+    if bool((key[1:] > key[:-1]).all()):
+        return row, answers, share
+    key, place = torch.unique(key, return_inverse=True)
+    return key // entities, key % entities, torch.zeros(len(key)).to(share).index_add_(0, place, share)
+
+
+def _hits(row: Tensor, answers: Tensor, drawn: Tensor) -> tuple[Tensor, Tensor]:
+    """The cells (question, place in the ascending sample) where a question's own answer was drawn."""
+    first = torch.searchsorted(drawn, answers)
+    times = torch.searchsorted(drawn, answers, right=True) - first
+    place = torch.arange(int(times.sum()), device=row.device) - torch.repeat_interleave(times.cumsum(0) - times, times)
+    return torch.repeat_interleave(row, times), torch.repeat_interleave(first, times) + place
+
+
+CANDIDATES: Registry[Candidates] = Registry(
+    "candidates",
+    "dura.candidates",
+    {"all": All, "sample": Sample, "negatives": Negatives},
+)

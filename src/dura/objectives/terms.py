@@ -1,0 +1,217 @@
+"""Terms: which hole of a fact is asked, each with a weight. Training minimises Σ weight · term + regularizer + smoothness."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dura.data.questions import Questions, segments
+from dura.models import Model
+from dura.models.comparators import Dot
+from dura.objectives.candidates import All, Candidates
+from dura.objectives.known import Known
+from dura.objectives.losses import Loss, Softmax
+from dura.tables import Collector, Gathered, Table
+from dura.types import BadInput
+
+Hole = Literal["tails", "relations", "times"]
+HOLES: tuple[Hole, ...] = get_args(Hole)
+OUTER_NUMBERS = 2**24
+"""How many numbers the queries for relations or times may have at a time: those of full matrices are large."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """One part of the objective: what is asked, how much it counts, and the loss over which candidates."""
+
+    weight: float
+    ask: Hole
+    loss: Loss
+    candidates: Candidates
+
+
+class Objective:
+    """The weighted sum of the terms, over one batch of questions at a time."""
+
+    def __init__(self, terms: list[Term]) -> None:
+        self.terms = terms
+
+    def prepare(self, questions: Questions, model: Model) -> None:
+        """Learn about the training set before the first step."""
+        known = Known(questions, model.sizes)
+        frequency = torch.bincount(torch.as_tensor(questions.answers).long(), minlength=model.sizes.entities)
+        for term in self.terms:
+            term.loss.prepare(known, frequency.to(model.device, model.dtype))
+            term.candidates.prepare(known, frequency.to(model.device, model.dtype))
+
+    def __call__(self, model: Model, query: Tensor, batch: Questions, seed: int) -> tuple[Tensor, Tensor]:
+        """The loss of a batch, and a scalar that carries its gradient: call backward on it.
+
+        The gradients of tables are added to them at once; what flows through `query` flows when backward runs.
+        """
+        loss, carrier = query.new_zeros(()), query.new_zeros(())
+        for term in self.terms:
+            ask = _tails if term.ask == "tails" else _between
+            value, live = ask(term, model, query, batch, seed)
+            loss, carrier = loss + value, carrier + live
+        return loss, carrier
+
+
+def _tails(term: Term, model: Model, query: Tensor, batch: Questions, seed: int) -> tuple[Tensor, Tensor]:
+    """(head, relation, ?): one call for all questions, or one for each group that shares its targets."""
+    answers = torch.as_tensor(batch.answers).to(query.device, torch.long)
+    share, each = _shares(term, query, batch, answers), term.weight / len(batch)
+    fixed = query.detach()
+    if not model.grouped_by:
+        rows = _Targets(model)
+        loss, gradient = term.candidates(model.comparator, term.loss, fixed, rows, batch, share, each, seed)
+        return loss, query.flatten() @ gradient.flatten() + rows.settle()
+    loss, gradient = query.new_zeros(()), torch.zeros_like(query)
+    for index, facts in _groups(model, batch):
+        at = torch.as_tensor(index).to(query.device)
+        part = batch.take(index)
+        rows = _Targets(model, *(_one(ids, query) for ids in (part.relation, part.time)))
+        mine = share[torch.as_tensor(facts).to(query.device)]
+        value, by_query = term.candidates(model.comparator, term.loss, fixed[at], rows, part, mine, each, seed)
+        loss = loss + value
+        gradient[at] = by_query
+        if (live := rows.settle()).requires_grad:
+            live.backward()  # at once: the targets of all groups would not fit in memory
+    return loss, query.flatten() @ gradient.flatten()
+
+
+def _shares(term: Term, query: Tensor, batch: Questions, answers: Tensor) -> Tensor:
+    """What each fact counts for in the mean, the term's weight included."""
+    weights = term.loss.weights(batch, answers)
+    weights = query.new_ones(len(answers)) if weights is None else weights.to(query.dtype)
+    total = weights.sum()
+    if (factor := term.candidates.weights(batch)) is not None:
+        weights = weights * factor.to(weights)
+    share: Tensor = weights / total
+    return share if term.weight == 1 else share * term.weight
+
+
+def _one(ids: object, like: Tensor) -> Tensor | None:
+    """The id that a group shares [1]."""
+    return None if ids is None else torch.as_tensor(ids)[:1].to(like.device, torch.long)
+
+
+def _groups(model: Model, batch: Questions) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Positions of the questions, and of their facts, of each group that shares what its targets depend on."""
+    key = np.zeros(len(batch), dtype=np.int64)
+    for name in model.grouped_by:
+        ids = getattr(batch, name)
+        key = key * (int(ids.max(initial=0)) + 1) + ids
+    order = np.argsort(key, kind="stable")
+    starts = np.flatnonzero(np.append(True, np.diff(key[order]) != 0))
+    groups = np.split(order, starts[1:])
+    return [(index, segments(batch.offsets[index], batch.counts[index])) for index in groups]
+
+
+class _Targets:
+    """The targets of some questions, and where their gradient goes."""
+
+    def __init__(self, model: Model, relation: Tensor | None = None, time: Tensor | None = None) -> None:
+        self.model, self.relation, self.time = model, relation, time
+        table = None if model.grouped_by else model.target_table
+        if table is not None and not isinstance(table, Table):
+            raise BadInput("the tables of this model are packed, so it can be asked but not trained")
+        self.table = table
+        self._live: list[tuple[Tensor, Gathered]] = []
+        self._picked: list[tuple[Tensor, Gathered]] = []
+
+    def every(self) -> Collector:
+        if self.table is not None:
+            return self.table
+        return self._computed(None)
+
+    def some(self, entities: Tensor) -> Collector:
+        if self.table is None:
+            return self._computed(entities)
+        rows = Gathered(self.table.rows.index_select(0, entities))
+        self._picked.append((entities, rows))
+        return rows
+
+    def _computed(self, entities: Tensor | None) -> Collector:
+        count = self.model.sizes.entities if entities is None else len(entities)
+        relation, time = (
+            ids if ids is None or entities is None else ids.expand(count) for ids in (self.relation, self.time)
+        )
+        live = self.model.targets(entities, relation, time)
+        assert isinstance(live, Tensor)
+        rows = Gathered(live.detach())
+        self._live.append((live, rows))
+        return rows
+
+    def settle(self) -> Tensor:
+        """Add the gradients of picked rows to the table; return a scalar that carries those of computed rows."""
+        carrier = torch.zeros((), device=self.model.device, dtype=self.model.dtype)
+        for entities, rows in self._picked:
+            assert self.table is not None
+            self.table.add_rows(entities, rows.gradient())
+        for live, rows in self._live:
+            carrier = carrier + live.flatten() @ rows.gradient().flatten()
+        return carrier
+
+
+class _Whole:
+    """A table as the targets of a question for a relation or a time."""
+
+    def __init__(self, table: Table) -> None:
+        self.rows = Gathered(table.rows.flatten(1))
+
+    def every(self) -> Collector:
+        return self.rows
+
+    def some(self, entities: Tensor) -> Collector:
+        raise NotImplementedError("relations and times are compared with all others")
+
+
+def _between(term: Term, model: Model, query: Tensor, batch: Questions, seed: int) -> tuple[Tensor, Tensor]:
+    """(head, ?, tail) or (head, relation, tail, ?): every fact is a question of its own, asked of all relations or times."""
+    each = batch.one_by_one()
+    ask: Literal["relations", "times"] = "relations" if term.ask == "relations" else "times"
+    hole = each.relation if ask == "relations" else each.time
+    if hole is None:
+        raise BadInput("terms.times is set, but the facts of this graph have no times")
+    share, loss = query.new_full((each.facts,), term.weight / each.facts), query.new_zeros(())
+    size = max(1, OUTER_NUMBERS // max(1, query.shape[1] ** (1 if model.diagonal else 2)))
+    for a in range(0, each.facts, size):
+        part = np.arange(a, min(a + size, each.facts))
+        asked = each.take(part)
+        asked = Questions(asked.head, asked.relation, asked.offsets, hole[part], asked.time)
+        head, relation, tail = (
+            torch.as_tensor(ids).to(query.device, torch.long)
+            for ids in (each.head[part], each.relation[part], each.answers[part])
+        )
+        time = None if each.time is None else torch.as_tensor(each.time[part]).to(query.device, torch.long)
+        mine, table = model.between(ask, head, relation, tail, time)
+        targets = _Whole(table)
+        value, gradient = term.candidates(
+            Dot(), term.loss, mine.detach(), targets, asked, share[a : a + len(part)], term.weight / each.facts, seed
+        )
+        loss = loss + value
+        table.add_all(targets.rows.gradient().view_as(table))
+        (mine.flatten() @ gradient.flatten()).backward()
+    return loss, query.new_zeros(())
+
+
+def objective_of(weights: dict[Hole, float], loss: Loss, candidates: Candidates) -> Objective:
+    """The objective of the settings: tails with this loss and these candidates, relations and times by softmax over all."""
+    if reason := loss.refusal(candidates.kind):
+        raise BadInput(f"the loss cannot be used with these candidates: {reason}")
+    for hole, weight in weights.items():
+        if not weight >= 0:
+            raise BadInput(f"terms.{hole} is {weight}, but a weight is zero or more")
+    if not any(weights.values()):
+        raise BadInput("all weights of terms are zero, so there is nothing to train")
+    terms = [
+        Term(weight, hole, loss, candidates) if hole == "tails" else Term(weight, hole, Softmax(), All())
+        for hole, weight in weights.items()
+        if weight
+    ]
+    return Objective(terms)
