@@ -60,7 +60,7 @@ def measure(run: Path) -> dict[str, float]:
     """Open the run, ask it and rank its test facts; called in a process of its own."""
     torch.set_num_threads(1)
     for table in (Csr.of(torch.ones(64, 64), "float32"), Small.of(torch.ones(64, 64), "float32")):
-        table.compare(torch.ones(64, 64))  # what torch loads for its first products is not the run's
+        table.product(torch.ones(64, 64))  # what torch loads for its first products is not the run's
     graph = read_graph(RunFolder.open(run))
     assert len(graph.known)  # made when first asked for
     peak = Path("/proc/self/clear_refs")

@@ -159,7 +159,7 @@ def evaluation_row(graph: Graph, size: int, options: Options) -> Row:
     rival = None if version() is None else Rival("complex", graph.sizes, graph.train, size)
     model = MODELS.build("complex", {"rank": size, "init_scale": 0.1}, graph.sizes) if rival is None else rival.tables()
     asked = np.concatenate([facts, reciprocal(facts, relations)])[:, :2]
-    distinct, table = len(np.unique(asked, axis=0)), model.tails().detach()
+    distinct, table = len(np.unique(asked, axis=0)), model.targets().detach()
     row: Row = {"graph": graph.name, "rank": size, "questions": len(asked), "distinct": distinct}
     works: dict[str, Work] = {"dura": paced(len(asked), lambda: rank(model, facts, graph.known, relations))}
     for block in BOUND_BLOCKS:

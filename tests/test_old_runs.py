@@ -13,10 +13,10 @@ from typer.testing import CliRunner
 import dura
 from dura import BadInput, Experiment, Trained
 from dura.cli.main import app
+from dura.records import RunFolder, curve
 from dura.runs.run import resume
 from dura.sweeps.sweep import outcome
 from dura.sweeps.sweep import resume as resume_sweep
-from dura.records import RunFolder, curve
 
 OLD = Path(__file__).parent / "fixtures" / "runs-0.1.0"
 EXPECTED: dict[str, Any] = json.loads((OLD / "expected.json").read_text())

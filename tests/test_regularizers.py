@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from dura.models import MODELS, Model, SemanticMatching
+from dura.models import MODELS, Model
 from dura.regularizers import REGULARIZERS, Regularizer, Smoothness
 from dura.tables.table import Table
-from dura.types import BadInput, Factors, Sizes
+from dura.types import BadInput, Factors, Sizes, Traits
 from oracles import literal_penalty, literal_relation, literal_smoothness
 
 SIZES = Sizes(entities=6, relations=2, times=3)
@@ -24,9 +24,10 @@ def applicable() -> list[tuple[str, str]]:
     pairs = []
     for name, kind in REGULARIZERS.items():
         for model, model_kind in MODELS.items():
-            assert issubclass(model_kind, SemanticMatching)
-            fits = model_kind.family.diagonal or not kind.needs_diagonal
-            if fits and (model_kind.temporal or not kind.needs_time):
+            traits = model_kind.traits()
+            needs = {"temporal": kind.needs_time, "diagonal": kind.needs_diagonal, "apart": kind.needs_apart}
+            needs["adjoint"] = kind.needs_adjoint
+            if all(getattr(traits, what) for what, needed in needs.items() if needed):
                 pairs.append((name, model))
     return pairs
 
@@ -41,7 +42,7 @@ def factors(model: Model) -> Factors:
 
 
 def literal(name: str, model: str, tables: dict[str, Tensor]) -> Tensor:
-    tails = tables.get("answer", tables["entity"])
+    tails = tables.get("tail", tables["entity"])
     facts = []
     for q, a in zip(QUESTION, ANSWERS, strict=True):
         r, time = int(RELATION[q]), int(TIME[q])
@@ -95,18 +96,34 @@ def test_grouping_facts_by_question_changes_nothing() -> None:
         torch.testing.assert_close(together, alone)
 
 
-def test_not_applicable_is_refused_with_a_sentence() -> None:
-    with pytest.raises(BadInput, match="'n3' is not applicable to 'rescal'.*full matrices"):
-        REGULARIZERS.build("n3", {}).check("n3", "rescal", diagonal=False)
-    for name in ("none", "fro", "dura", "dura-i", "dura-ii", "reg-p1"):
-        REGULARIZERS.build(name, {}).check(name, "rescal", diagonal=False)
-    for name in ("n3", "dura2", "dura12"):
-        with pytest.raises(BadInput, match=f"'{name}' is not applicable to 'trescal'.*full matrices"):
-            REGULARIZERS.build(name, {}).check(name, "trescal", diagonal=False, temporal=True)
-    REGULARIZERS.build("dura1", {}).check("dura1", "trescal", diagonal=False, temporal=True)
-    for name in ("dura1", "dura2", "dura12"):
-        with pytest.raises(BadInput, match=f"'{name}' is for facts with times, and 'complex' is static"):
-            REGULARIZERS.build(name, {}).check(name, "complex", diagonal=True)
+@pytest.mark.parametrize(
+    ("name", "model", "sentence"),
+    [
+        (
+            "n3",
+            "rescal",
+            "'n3' needs relations that act element by element, unlike those of 'rescal': use 'dura', 'fro' or",
+        ),
+        (
+            "dura2",
+            "trescal",
+            "'dura2' needs relations that act element by element, unlike those of 'trescal': use 'dura1'",
+        ),
+        ("dura1", "complex", "'dura1' needs facts with times, and 'complex' is static: use 'dura'"),
+        ("dura2", "tntcomplex", "'dura2' would leave a part of the relations of 'tntcomplex' without any penalty"),
+    ],
+)
+def test_not_applicable_is_refused_with_a_sentence(name: str, model: str, sentence: str) -> None:
+    with pytest.raises(BadInput, match=sentence):
+        REGULARIZERS.build(name, {}).check(name, model, MODELS.get(model).traits())
+
+
+def test_a_model_without_reverse_queries_has_no_dura() -> None:
+    with pytest.raises(
+        BadInput, match="'dura' needs a semantic matching model such as 'complex' or 'rescal', not 'mine'"
+    ):
+        REGULARIZERS.build("dura", {}).check("dura", "mine", Traits(diagonal=True))
+    REGULARIZERS.build("fro", {}).check("fro", "mine", Traits())
 
 
 def test_a_negative_weight_is_refused() -> None:

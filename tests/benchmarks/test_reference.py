@@ -67,7 +67,7 @@ def test_copied_tables_give_the_same_scores(name: str) -> None:
     fast = literal.as_dura()
     with torch.no_grad():
         scores, _ = literal(facts)
-        copied = fast.compare(fast.query(facts[:, 0], facts[:, 1]), fast.tails())
+        copied = fast.compare(fast.query(facts[:, 0], facts[:, 1]), fast.targets())
     torch.testing.assert_close(scores, copied, rtol=0, atol=1e-5)
 
 
@@ -97,7 +97,7 @@ def test_tables_of_pykeen_score_the_same_in_dura(name: str) -> None:
     with torch.no_grad():
         for side, other in (("tail", facts), ("head", both_directions(graph.train, relations)[len(facts) :])):
             theirs = rival.model.predict(facts, target=side)
-            ours = fast.compare(fast.query(other[:, 0], other[:, 1]), fast.tails())
+            ours = fast.compare(fast.query(other[:, 0], other[:, 1]), fast.targets())
             torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
     _, mrr = rival.rank(graph.test, [graph.train, graph.valid], batch=8)
     assert metrics(rank(fast, graph.test, graph.known, relations)).mrr == pytest.approx(mrr, abs=1e-6)

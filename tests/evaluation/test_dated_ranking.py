@@ -30,7 +30,7 @@ def model(name: str) -> Model:
     torch.manual_seed(4)
     built = MODELS.build(name, {"rank": 4, "init_scale": 1.0}, graph(False).sizes).double()
     with torch.no_grad():
-        built.tail_table[3] = built.tail_table[6]  # two entities that tie
+        built.target_table[3] = built.target_table[6]  # two entities that tie
     return built
 
 

@@ -11,18 +11,39 @@ from torch import Tensor
 
 from dura.data.questions import Questions
 from dura.evaluation import block_size, metrics, rank, ranking
-from dura.models import MODELS
+from dura.models import MODELS, Dot, Model
+from dura.tables import Packed
 from dura.types import BadInput, DuraError, IntArray, Ranks, Sizes
 
 Fact = tuple[int, int, int]
 
 
-class Tables:
-    """The smallest scorer: DistMult on given tables."""
+class Watched(Dot):
+    """Remembers where scores were written."""
+
+    def __init__(self, uneven: bool = False) -> None:
+        self.rooms: list[Tensor] = []
+        self.uneven = uneven
+
+    def scores(self, query: Tensor, targets: Tensor | Packed, out: Tensor | None = None) -> Tensor:
+        assert out is not None
+        self.rooms.append(out)
+        scores = super().scores(query, targets, out)
+        return scores.mul_(1 + 1e-6 * torch.rand(len(targets))) if self.uneven else scores
+
+
+class Tables(Model):
+    """The smallest model: DistMult on given tables."""
 
     def __init__(self, entities: Tensor, relations: Tensor) -> None:
+        super().__init__()
         self.entities, self.relations = entities, relations
-        self.rooms: list[Tensor] = []
+        self.sizes = Sizes(len(entities), len(relations) // 2)
+        self.comparator = self.watched = Watched()
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.entities.dtype
 
     @classmethod
     def random(cls, entities: int, relations: int, width: int, seed: int = 0) -> Tables:
@@ -32,13 +53,10 @@ class Tables:
     def query(self, head: Tensor, relation: Tensor, time: Tensor | None = None) -> Tensor:
         return self.entities[head] * self.relations[relation]
 
-    def tails(self) -> Tensor:
-        return self.entities
-
-    def compare(self, query: Tensor, targets: Tensor, out: Tensor | None = None) -> Tensor:
-        assert out is not None
-        self.rooms.append(out)
-        return torch.mm(query, targets.mT, out=out)
+    def targets(
+        self, entities: Tensor | None = None, relation: Tensor | None = None, time: Tensor | None = None
+    ) -> Tensor:
+        return self.entities if entities is None else self.entities[entities]
 
 
 def array(facts: list[Fact]) -> IntArray:
@@ -157,13 +175,6 @@ def test_a_model_that_scores_all_the_same_is_ranked_in_the_middle() -> None:
     assert metrics(ranks).amri == pytest.approx(0, abs=1e-12)
 
 
-class Uneven(Tables):
-    """Rounds differently from column to column, as products do at the edges of their tiles."""
-
-    def compare(self, query: Tensor, targets: Tensor, out: Tensor | None = None) -> Tensor:
-        return super().compare(query, targets, out).mul_(1 + 1e-6 * torch.rand(len(targets)))
-
-
 @pytest.mark.parametrize("width", [1, 2, 4, 9, 64])
 def test_equal_rows_tie_whatever_the_product_rounds(width: int) -> None:
     torch.manual_seed(width)
@@ -174,7 +185,11 @@ def test_equal_rows_tie_whatever_the_product_rounds(width: int) -> None:
     if width > 4:  # alike in the first columns, but no twins
         entities[31, :4], entities[5, :4] = entities[3, :4], entities[6, :4]
     facts = array([(1, 0, 3), (1, 0, 15), (2, 0, 29), (2, 0, 44), (0, 0, 49)])
-    ranks = rank(Uneven(entities, torch.randn(2, width)), facts, Questions.of(facts[:0], relations=1), 1)
+    model = Tables(entities, torch.randn(2, width))
+    model.comparator = Watched(
+        uneven=True
+    )  # rounds differently from column to column, as products do at the edges of tiles
+    ranks = rank(model, facts, Questions.of(facts[:0], relations=1), 1)
     assert ranks.equal[:5].tolist() == [20, 20, 20, 9, 9]
     assert ranks.greater[0] == ranks.greater[1]
 
@@ -215,24 +230,45 @@ def test_huge_scores_that_are_finite_are_ranked() -> None:
     assert found(rank(model, facts, Questions.of(facts, relations=1), 1))[0] == (2, 0, 4)
 
 
-class OwnMemory(Tables):
-    """Takes no notice of `out` and hands over a view of its own table of scores."""
+class OwnMemory(Dot):
+    """Ignores `out` and returns a view of its own table of scores."""
 
-    def __init__(self, scores: Tensor) -> None:
-        super().__init__(torch.arange(len(scores), dtype=torch.float32)[:, None], torch.ones(2, 1))
-        self.scores = scores
+    def __init__(self, table: Tensor) -> None:
+        self.table = table
 
-    def compare(self, query: Tensor, targets: Tensor, out: Tensor | None = None) -> Tensor:
-        return self.scores[:1].expand(len(query), -1)
+    def scores(self, query: Tensor, targets: Tensor | Packed, out: Tensor | None = None) -> Tensor:
+        return self.table[:1].expand(len(query), -1)
 
 
-def test_a_scorers_own_memory_is_left_alone() -> None:
-    model = OwnMemory(torch.tensor([[5.0, 4.0, 3.0, 2.0]]).repeat(4, 1))
-    kept = model.scores.clone()
+def test_a_comparators_own_memory_is_left_alone() -> None:
+    own = OwnMemory(torch.tensor([[5.0, 4.0, 3.0, 2.0]]).repeat(4, 1))
+    model = Tables(torch.arange(4, dtype=torch.float32)[:, None], torch.ones(2, 1))
+    model.comparator, kept = own, own.table.clone()
     facts = array([(0, 0, 1), (0, 0, 2), (3, 0, 2)])
     ranks = rank(model, facts, Questions.of(facts, relations=1), 1)
     assert ranks.greater.tolist() == [1, 1, 2, 0, 0, 2]
-    assert torch.equal(model.scores, kept)
+    assert torch.equal(own.table, kept)
+
+
+class Hidden(Dot):
+    """Adds a bias that is not part of the rows."""
+
+    rows_only = False
+
+    def __init__(self, bias: Tensor) -> None:
+        self.bias = bias
+
+    def scores(self, query: Tensor, targets: Tensor | Packed, out: Tensor | None = None) -> Tensor:
+        return super().scores(query, targets, out) + self.bias
+
+
+def test_equal_rows_do_not_tie_if_the_comparator_sees_more_than_rows() -> None:
+    model = Tables(torch.ones(4, 2), torch.ones(2, 2))
+    model.comparator = Hidden(torch.tensor([0.0, 3.0, 2.0, 1.0]))
+    facts = array([(0, 0, 1), (0, 0, 2), (0, 0, 3)])
+    ranks = rank(model, facts, Questions.of(facts[:0], relations=1), 1)
+    assert ranks.greater[:3].tolist() == [0, 1, 2]
+    assert not ranks.equal[:3].any()
 
 
 def test_low_precision_scores_are_ranked() -> None:
@@ -255,7 +291,7 @@ def test_gradients_are_not_kept_and_progress_is_told() -> None:
     questions = len({(h, r) for h, r, _ in facts.tolist()}) + len({(t, r) for _, r, t in facts.tolist()})
     assert [done for done, _ in told] == [*range(9, questions, 9), questions]
     assert {total for _, total in told} == {questions}
-    assert not any(room.requires_grad for room in model.rooms)
+    assert not any(room.requires_grad for room in model.watched.rooms)
 
 
 def test_nothing_to_rank_and_no_block() -> None:
@@ -286,8 +322,8 @@ def test_memory_stays_small_and_one_buffer_is_used_again() -> None:
         2,
         progress=lambda *_: sizes.append(process.memory_info().rss - before),
     )
-    assert len(model.rooms) == len(sizes) > 5
+    assert len(model.watched.rooms) == len(sizes) > 5
     hands = torch.get_num_threads()
-    assert len({room.data_ptr() for room in model.rooms}) <= hands
-    assert max(room.numel() * 4 for room in model.rooms) <= max(ranking.BLOCK_BYTES // hands, 64 * 50_000 * 4)
+    assert len({room.data_ptr() for room in model.watched.rooms}) <= hands
+    assert max(room.numel() * 4 for room in model.watched.rooms) <= max(ranking.BLOCK_BYTES // hands, 64 * 50_000 * 4)
     assert max(sizes) < 150 * 2**20  # all scores at once would take 400 MB

@@ -31,10 +31,10 @@ import torch
 
 import dura
 from dura import BadInput, Experiment, Graph
-from dura.runs.run import train
 from dura.models import MODELS
 from dura.objectives import CANDIDATES, LOSSES
 from dura.regularizers import REGULARIZERS
+from dura.runs.run import train
 
 CURVES = Path(__file__).with_name("curves.json")
 REFUSED = "refused"

@@ -111,7 +111,7 @@ def test_wrong_questions_are_refused_with_a_sentence(model: Model) -> None:
 
 def test_a_model_of_nan_refuses_to_answer(model: Model) -> None:
     with torch.no_grad():
-        model.tail_table.fill_(float("nan"))
+        model.target_table.fill_(float("nan"))
     with pytest.raises(DuraError, match="not finite"):
         predict(model, GRAPH, [Question("e003", "r1")])
 

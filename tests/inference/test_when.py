@@ -216,7 +216,7 @@ def test_wrong_times_are_refused_with_a_sentence(model: Model) -> None:
     with pytest.raises(BadInput, match="at least one answer"):
         when(model, GRAPH, [Question("e03", "r1", "e07", "?")], k=0)
     with torch.no_grad():
-        model.tail_table.fill_(float("nan"))
+        model.target_table.fill_(float("nan"))
     with pytest.raises(DuraError, match="not finite"):
         when(model, GRAPH, [Question("e03", "r1", "e07", "?")])
 

@@ -178,10 +178,10 @@ def test_the_same_seed_starts_the_same_whatever_the_global_generator_did() -> No
     torch.manual_seed(2)
     before = torch.get_rng_state()
     two = build(quick(), GRAPH.sizes).model
-    assert torch.equal(one.tail_table, two.tail_table)
+    assert torch.equal(one.target_table, two.target_table)
     assert torch.equal(torch.get_rng_state(), before)
     other = build(quick(**{"training.seed": 1}), GRAPH.sizes).model
-    assert not torch.equal(one.tail_table, other.tail_table)
+    assert not torch.equal(one.target_table, other.target_table)
 
 
 def test_small_steps_take_one_thread_and_large_ones_all() -> None:
@@ -250,7 +250,7 @@ def test_devices_and_precisions() -> None:
 def test_bf16_trains_to_nearly_the_same_figures() -> None:
     exact, low = (train(quick(**{"training.precision": p}), GRAPH) for p in ("float32", "bf16"))
     assert low.evaluate("valid").metrics.mrr == pytest.approx(exact.evaluate("valid").metrics.mrr, abs=0.15)
-    assert not torch.equal(exact.model.tail_table, low.model.tail_table)
+    assert not torch.equal(exact.model.target_table, low.model.target_table)
 
 
 def test_every_shipped_preset_builds() -> None:

@@ -142,7 +142,7 @@ def test_projection_says_what_cannot_be_shown(home: Path) -> None:
 def test_a_collapsed_run_is_named(home: Path, tmp_path: Path) -> None:
     trained = dura.open(home / "none")
     with torch.no_grad():
-        trained.model.tail_table.fill_(0)
+        trained.model.target_table.fill_(0)
     trained.save(tmp_path / "flat")
     with pytest.raises(DuraError, match="flat: all answers have the same row"):
         projection([tmp_path / "flat"], more_than=20)

@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from dura.models import CP, MODELS, ComplEx, Model, SemanticMatching
+from dura.data.questions import Questions
+from dura.models import MODELS, ComplEx, Model, SemanticMatching
+from dura.objectives import All, Softmax, objective_of
 from dura.tables import packed as module
 from dura.tables.packed import NUMBER_TYPES, Csr, NumberType, Packed, Small, index_type, open_packed
 from dura.types import BadInput, DuraError, Sizes
@@ -45,9 +47,9 @@ def test_scores_are_those_of_the_rows_it_reads(
     for packed in forms(some_table(), kind):
         rows = packed.unpacked()
         room = torch.full((questions, 300), torch.nan)
-        assert packed.compare(query, room) is room
+        assert packed.product(query, room) is room
         torch.testing.assert_close(room.double(), query.double() @ rows.double().mT, rtol=1e-5, atol=1e-5)
-        torch.testing.assert_close(packed.compare(query), room, rtol=0, atol=0)
+        torch.testing.assert_close(packed.product(query), room, rtol=0, atol=0)
         index = torch.tensor([299, 5, 0, 5, 150])
         assert torch.equal(packed.read(index), rows[index])
         assert packed.longest() == pytest.approx(float(rows.norm(dim=1).max()), rel=1e-6)
@@ -102,7 +104,7 @@ def test_every_model_scores_with_packed_tables_as_with_the_rows_they_hold(name: 
     for key, table in dict(dense.named_parameters()).items():
         torch.nn.init.normal_(table)
         dict(model.named_parameters())[key].data.copy_(table.data)
-    for key in ("entity", *(() if model.shared else ("answer",))):
+    for key in ("entity", *(() if model.shared else ("tail",))):
         table = dict(dense.named_parameters())[key]
         packed = Csr.of(table, kind, threshold=0.2 if kind == "int8" else 0.0)
         put(model, key, packed)
@@ -115,17 +117,17 @@ def test_every_model_scores_with_packed_tables_as_with_the_rows_they_hold(name: 
         ours, theirs = (m.compare(m.query(h, r, time), m.targets()) for m in (model, dense))
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
         torch.testing.assert_close(model.score(h, r, t, time), theirs[torch.arange(3), t], rtol=1e-5, atol=1e-5)
-        assert torch.equal(model.tails(t), dense.tails(t))
-        assert torch.equal(model.heads(), dense.heads())
-        assert torch.equal(model.tails(), dense.tails())
+        assert torch.equal(model.targets(t), dense.targets(t))  # type: ignore[arg-type]
+        assert torch.equal(model.heads(t), dense.heads(t))
 
 
 def test_a_packed_model_is_not_trained() -> None:
     model = ComplEx(SIZES, rank=6)
     put(model, "entity", Small.of(torch.zeros(300, 12), "int8"))
+    asked = Questions.of(np.array([[0, 0, 1]]), relations=SIZES.relations)
+    objective = objective_of({"tails": 1.0}, Softmax(), All())
     with pytest.raises(BadInput, match="packed, so it can be asked but not trained"):
-        _ = model.tail_table
-    assert CP(SIZES, rank=6).targets() is not None
+        objective(model, torch.zeros(len(asked), 12), asked, 0)
 
 
 @every_kind
@@ -183,5 +185,5 @@ def test_an_empty_part_has_scores_of_zero() -> None:
     table = torch.zeros(200, 3)
     table[199] = 1
     sparse = Csr.of(table, "int8")
-    assert sparse.compare(torch.ones(2, 3))[:, -2:].tolist() == [[0, 3], [0, 3]]
-    assert np.count_nonzero(sparse.compare(torch.ones(2, 3)).numpy()) == 2
+    assert sparse.product(torch.ones(2, 3))[:, -2:].tolist() == [[0, 3], [0, 3]]
+    assert np.count_nonzero(sparse.product(torch.ones(2, 3)).numpy()) == 2

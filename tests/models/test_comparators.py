@@ -1,0 +1,157 @@
+"""Laws of every comparator: scores, pairs and gradients agree with the literal formula, at any block size and when packed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from dura.models import comparators
+from dura.models.comparators import L1, L2, Biased, Comparator, Dot, Modulus, SquaredL2
+from dura.tables import Gathered, Table
+from dura.tables.packed import Csr, Small
+
+
+def literal_modulus(q: Tensor, t: Tensor) -> Tensor:
+    pairs = list(zip((q - t)[0::2], (q - t)[1::2], strict=True))
+    return -torch.stack([torch.sqrt(a * a + b * b) for a, b in pairs]).sum()
+
+
+LITERAL: dict[str, tuple[Comparator, Callable[[Tensor, Tensor], Tensor], int]] = {
+    "dot": (Dot(), lambda q, t: sum(a * b for a, b in zip(q, t, strict=True)), 0),  # type: ignore[arg-type,return-value]
+    "squared-l2": (SquaredL2(), lambda q, t: -((q - t) ** 2).sum(), 0),
+    "l2": (L2(), lambda q, t: -((q - t) ** 2).sum().sqrt(), 0),
+    "l1": (L1(), lambda q, t: -(q - t).abs().sum(), 0),
+    "modulus": (Modulus(), literal_modulus, 0),
+    "biased-dot": (Biased(Dot()), lambda q, t: (q * t[:-1]).sum() + t[-1], 1),
+    "biased-l2": (Biased(SquaredL2()), lambda q, t: -((q - t[:-1]) ** 2).sum() + t[-1], 1),
+    "biased-l1": (Biased(L1()), lambda q, t: -(q - t[:-1]).abs().sum() + t[-1], 1),
+}
+"""Comparator, formula of one pair, and how many numbers a target has more than a query."""
+
+
+@pytest.fixture(params=list(LITERAL))
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def drawn(name: str, m: int = 5, n: int = 7, w: int = 6, seed: int = 0) -> tuple[Tensor, Tensor]:
+    torch.manual_seed(seed)
+    return torch.randn(m, w).double(), torch.randn(n, w + LITERAL[name][2]).double()
+
+
+def literal_scores(name: str, query: Tensor, targets: Tensor) -> Tensor:
+    formula = LITERAL[name][1]
+    return torch.stack([torch.stack([formula(q, t) for t in targets]) for q in query])
+
+
+def test_every_comparator_of_the_module_is_tested() -> None:
+    kinds = {
+        kind
+        for kind in vars(comparators).values()
+        if isinstance(kind, type) and issubclass(kind, Comparator) and kind is not Comparator
+    }
+    assert kinds == {type(comparator) for comparator, _, _ in LITERAL.values()}
+
+
+def test_scores_and_pairs_are_the_literal_formula(name: str) -> None:
+    comparator, (query, targets) = LITERAL[name][0], drawn(name)
+    expected = literal_scores(name, query, targets)
+    torch.testing.assert_close(comparator.scores(query, targets), expected, rtol=1e-11, atol=1e-11)
+    room = torch.full((5, 7), torch.nan).double()
+    assert comparator.scores(query, targets, out=room) is room
+    torch.testing.assert_close(room, expected, rtol=1e-11, atol=1e-11)
+    torch.testing.assert_close(comparator.pairs(query, targets[:5]), expected.diagonal(), rtol=1e-11, atol=1e-11)
+    torch.testing.assert_close(comparator.pairs(query[:, None], targets), expected, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("scaled", [False, True])
+def test_pull_is_the_gradient_of_the_literal_formula(name: str, scaled: bool) -> None:
+    comparator, (query, targets) = LITERAL[name][0], drawn(name)
+    slopes, already = torch.randn(5, 7).double(), torch.randn_like(targets)
+    scale = torch.rand(5).double() if scaled else None
+    q, t = query.clone().requires_grad_(), targets.clone().requires_grad_()
+    literal_scores(name, q, t).backward(slopes if scale is None else slopes * scale[:, None])
+    for collector in (Table(targets.clone()), Gathered(targets.clone())):
+        collector.add_all(already.clone())
+        by_query = comparator.pull(slopes.clone(), query, collector, scale)
+        torch.testing.assert_close(by_query, q.grad, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(collector.gradient() - already, t.grad, rtol=1e-9, atol=1e-9)
+    assert Table(targets).used() is not None
+    table = Table(targets.clone())
+    comparator.pull(slopes.clone(), query, table, scale)
+    assert table.used() is None  # every row has a gradient
+
+
+def test_pull_pairs_is_the_gradient_of_pairs(name: str) -> None:
+    comparator, (query, targets) = LITERAL[name][0], drawn(name, m=4, n=4)
+    slopes = torch.randn(4).double()
+    q, t = query.clone().requires_grad_(), targets.clone().requires_grad_()
+    comparator.pairs(q, t).backward(slopes)
+    by_query, by_targets = comparator.pull_pairs(slopes, query, targets)
+    torch.testing.assert_close(by_query, q.grad)
+    torch.testing.assert_close(by_targets, t.grad)
+
+
+def test_pull_pairs_sums_over_the_rivals_of_a_query(name: str) -> None:
+    comparator, (query, targets) = LITERAL[name][0], drawn(name, m=3, n=12)
+    rivals, slopes = targets.view(3, 4, -1), torch.randn(3, 4).double()
+    q, t = query[:, None].clone().requires_grad_(), rivals.clone().requires_grad_()
+    comparator.pairs(q, t).backward(slopes)
+    by_query, by_rivals = comparator.pull_pairs(slopes, query[:, None], rivals)
+    torch.testing.assert_close(by_query, q.grad)
+    torch.testing.assert_close(by_rivals, t.grad)
+
+
+@settings(max_examples=25)
+@given(part=st.integers(1, 200), m=st.integers(1, 6), n=st.integers(1, 11), seed=st.integers(0, 99))
+def test_blocks_do_not_change_the_result(part: int, m: int, n: int, seed: int) -> None:
+    for name, (comparator, _, _) in LITERAL.items():
+        query, targets = drawn(name, m, n, seed=seed)
+        slopes = torch.randn(m, n).double()
+        whole, table = comparator.scores(query, targets), Table(targets)
+        by_query = comparator.pull(slopes.clone(), query, table)
+        before, comparators.PART = comparators.PART, part
+        try:
+            again = Table(targets.clone())
+            torch.testing.assert_close(comparator.scores(query, targets), whole)
+            torch.testing.assert_close(comparator.pull(slopes.clone(), query, again), by_query)
+            torch.testing.assert_close(again.gradient(), table.gradient())
+        finally:
+            comparators.PART = before
+
+
+@pytest.mark.parametrize("kind", ["int8", "sparse"])
+def test_packed_targets_score_as_the_rows_they_hold(name: str, kind: str) -> None:
+    comparator, (query, targets) = LITERAL[name][0], drawn(name, n=200)
+    rows = targets.float()
+    packed = Small.of(rows, "int8") if kind == "int8" else Csr.of(rows, "float32", threshold=0.5)
+    expected = comparator.scores(query.float(), packed.unpacked())
+    torch.testing.assert_close(comparator.scores(query.float(), packed), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_no_score_is_larger_than_its_bound(name: str) -> None:
+    comparator, (query, targets) = LITERAL[name][0], drawn(name, m=50, n=60)
+    longest = (float(torch.linalg.vector_norm(rows, dim=1).max()) for rows in (query, targets))
+    assert float(comparator.scores(query, targets).abs().max()) <= comparator.bound(*longest)
+
+
+def test_norms_that_may_overflow_or_are_no_numbers_are_not_called_finite(name: str) -> None:
+    comparator = LITERAL[name][0]
+    assert not comparator.finite(1e30, 1e30)
+    assert not comparator.finite(math.nan, 1.0)
+
+
+def test_distances_to_itself_have_the_gradient_zero() -> None:
+    rows = torch.randn(3, 4).double()
+    for comparator in (SquaredL2(), L2(), L1(), Modulus()):
+        table = Table(rows.clone())
+        by_query = comparator.pull(torch.eye(3).double(), rows.clone(), table)
+        assert by_query.isfinite().all()
+        by_pair = comparator.pull_pairs(torch.ones(3).double(), rows, rows)
+        assert all(gradient.isfinite().all() and not gradient.any() for gradient in by_pair)
