@@ -1,4 +1,4 @@
-"""How dura's time and memory grow, what times and its start cost: the parts of speed.py in which it runs alone."""
+"""The parts of speed.py in which dura runs alone: growth of time and memory, the cost of dated facts, the start."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from dura.models import MODELS
 from dura.regularizers import Smoothness
 from dura.tables.table import Table
 from dura.types import IntArray, Sizes
-from measure import Figure, Options, Work, console, exponent, paced, peak, ratio, show
+from measure import Measured, Options, Work, console, exponent, paced, peak, ratio, show
 from turns import BATCH, STEPS, Shape, drawn_facts, stepping, trainer_of
 
 Row = dict[str, Any]
 RANKED = 2000
-"""Facts to rank a turn."""
+"""Facts to rank per turn."""
 
 
 def memory(options: Options) -> list[Row]:
-    """The peak of training and of evaluation as entities grow, each in a process of its own."""
+    """Peak memory of training and evaluation as the number of entities grows. Each is measured in its own process."""
     rows: list[Row] = []
     for kind in ("training", "evaluation"):
         for entities in (10_000, 100_000, *((1_000_000,) if options.full else ())):
@@ -41,8 +41,8 @@ def memory(options: Options) -> list[Row]:
         rows,
         [
             "tables: parameters, and for training their gradients and Adagrad's sums",
-            "peak: beyond that of the same work on 100 entities",
-            f"questions × entities: a matrix of the scores of a batch of {BATCH} (evaluation: of all {2 * BATCH}), never made",
+            "peak: above that of the same work on 100 entities",
+            f"questions × entities: the scores of a batch of {BATCH} (evaluation: of all {2 * BATCH}); never made",
         ],
     )
     panels = {}
@@ -56,20 +56,20 @@ def memory(options: Options) -> list[Row]:
 
 
 def child(kind: str, entities: int) -> Row:
-    """One process of the memory part: does the work and says what it took."""
-    work(kind, 100)  # what torch loads when it is first used is no part of the work
+    """One process of the memory part: does the work and returns how much memory it needed."""
+    work(kind, 100)  # so that what torch loads on its first use is not counted
     before = peak()
     parameters, copies, questions = work(kind, entities), *((3, BATCH) if kind == "training" else (1, 2 * BATCH))
-    figures = {
+    sizes = {
         "tables": 4 * copies * parameters,
         "peak": peak() - before,
         "questions × entities": 4 * questions * entities,
     }
-    return {"work": kind, "entities": entities} | {key: round(value / 1e6, 1) for key, value in figures.items()}
+    return {"work": kind, "entities": entities} | {key: round(value / 1e6, 1) for key, value in sizes.items()}
 
 
 def work(kind: str, entities: int) -> int:
-    """Some steps, or the ranking of some facts; returns the number of parameters. Few facts, for they are not what grows."""
+    """Train a few steps or rank some facts; returns the number of parameters. There are few facts: only entities grow."""
     sizes = Sizes(entities, 200)
     facts = drawn_facts(Shape(entities, sizes.relations, (20_000, 0, BATCH)))
     questions = Questions.of(facts, relations=sizes.relations)
@@ -84,12 +84,12 @@ def work(kind: str, entities: int) -> int:
 
 @cache
 def drawn_questions(entities: int, relations: int, facts: int) -> Questions:
-    """Questions of a made up graph."""
+    """Questions of a synthetic graph."""
     return Questions.of(drawn_facts(Shape(entities, relations, (facts, 0, 0))), relations=relations)
 
 
 def growth(options: Options) -> list[Row]:
-    """Seconds an epoch as entities, facts and rank double."""
+    """Seconds per epoch as entities, facts and rank double."""
     base = {"entities": options.size(10_000), "facts": options.size(100_000), "rank": 50}
     points = [(axis, base | {axis: base[axis] * 2**i}) for axis in base for i in range(5 if options.full else 4)]
     rows: list[Row] = []
@@ -101,7 +101,7 @@ def growth(options: Options) -> list[Row]:
         rows.append({"doubling": axis, **point, "questions": len(questions), "steps": trainer.steps_in_epoch})
     paces = options.rounds(works, 20)
     for row, turns in zip(rows, paces.values(), strict=True):
-        row["seconds an epoch"] = Figure.of([1 / pace for pace in turns])
+        row["seconds an epoch"] = Measured.of([1 / pace for pace in turns])
     panels: dict[str, measure.Lines] = {}
     notes = [f"extrapolated from turns of {STEPS} steps of {BATCH} questions; seconds = a · sizeᵇ by least squares:"]
     for axis in base:
@@ -114,16 +114,16 @@ def growth(options: Options) -> list[Row]:
         notes.append(f"{axis}: exponent {power:.2f} (distinct questions: {more:.2f})")
         straight = [ys[0] * x / xs[0] for x in xs]
         panels[f"{axis}: exponent {power:.2f}"] = {"dura": (xs, ys), "(exponent 1)": (xs, straight)}
-    show("growth of the time an epoch takes, ComplEx", rows, notes)
-    measure.draw_lines(options.out / "growth.png", panels, "seconds an epoch", "Time an epoch as sizes double")
+    show("growth of the time per epoch, ComplEx", rows, notes)
+    measure.draw_lines(options.out / "growth.png", panels, "seconds per epoch", "Time per epoch as sizes double")
     return rows
 
 
 def dated(options: Options) -> list[Row]:
-    """TComplEx with DURA1 and smoothness beside ComplEx with DURA on the same questions without their times."""
+    """TComplEx with DURA1 and smoothness, compared with ComplEx with DURA on the same questions without times."""
     listing = find("icews14")
     if options.scale != 1 or listing is None or listing.path is None:
-        console.print("dated facts are measured on the whole of icews14 or not at all: dura data get icews14")
+        console.print("dated facts are measured only on the whole of icews14 (dura data get icews14)")
         return []
     graph, rows = dura.load("icews14"), list[Row]()
     relations, facts = len(graph.relations), graph.test[:RANKED]
@@ -140,32 +140,32 @@ def dated(options: Options) -> list[Row]:
         assert isinstance(times, Table)
         timed.smooth = partial(Smoothness(weight=0.01), times, len(times), 2)
         works = {
-            f"{count} questions a step": {
+            f"{count} questions per step": {
                 "static": paced(STEPS * count, stepping(plain, STEPS, count)),
                 "dated": paced(STEPS * count, stepping(timed, STEPS, count)),
             }
             for count in (250, 1000)
         }
-        # The same facts ask fewer distinct questions without their times, and those are what is scored.
+        # Only distinct questions are scored, and the same facts have fewer of them without their times.
         works["ranking"] = {
             "static": paced(distinct(facts[:, :3]), partial(rank, plain.model, facts[:, :3], known, relations)),
             "dated": paced(distinct(facts), partial(rank, timed.model, facts, graph.known, relations)),
         }
         for name, pair in works.items():
             paces = options.rounds(pair, 10)
-            both = {who: Figure.of(turns) for who, turns in paces.items()}
+            both = {who: Measured.of(turns) for who, turns in paces.items()}
             rows.append(
                 {"work": name, "rank": size, **both, "% of static": ratio(paces["dated"], paces["static"], 0.01)}
             )
     show(
-        "dated facts, distinct questions a second: ICEWS14, TComplEx with DURA1 and smoothness beside ComplEx with DURA",
+        "dated facts, distinct questions per second: ICEWS14, TComplEx with DURA1 and smoothness against ComplEx with DURA",
         rows,
     )
     return rows
 
 
 def startup(options: Options) -> list[Row]:
-    """What a user waits for before anything begins."""
+    """How long a user waits before anything begins."""
     programs = {"python": ["-c", "pass"], "import dura": ["-c", "import dura"], "dura --help": ["-m", "dura", "--help"]}
 
     def run(arguments: list[str], *flags: str) -> str:
@@ -177,7 +177,7 @@ def startup(options: Options) -> list[Row]:
     rows = []
     for name, arguments in programs.items():
         modules = [line.rpartition("|")[2].strip() for line in run(arguments, "-X", "importtime").splitlines()]
-        seconds = Figure.of([1 / pace for pace in paces[name]])
+        seconds = Measured.of([1 / pace for pace in paces[name]])
         rows.append({"program": name, "seconds": seconds, "imports torch": "torch" in modules})
     show("startup", rows)
     return rows

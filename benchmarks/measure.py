@@ -1,4 +1,4 @@
-"""How the benchmarks measure, tell and draw: interleaved turns, medians with their spread, tables, JSON and plots."""
+"""How the benchmarks measure, print and draw: interleaved turns, medians with their spread, printed tables, JSON and plots."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from rich.table import Table
 import dura
 
 Work = Callable[[], float]
-"""One turn of a competitor; returns its pace, in units a second."""
+"""One turn of a competitor; returns its pace, in units per second."""
 OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
-"""Colours that are told apart by all eyes (Okabe and Ito), the ones that print well first."""
+"""Colours that colour-blind people can distinguish (Okabe and Ito); those that print well come first."""
 HATCHES = ("", "//", "..", "xx", "\\\\", "--")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 console = Console(width=None if sys.stdout.isatty() else 132)
 
 
 @dataclass(frozen=True)
-class Figure:
+class Measured:
     """A median with its spread, (max - min) / median.
 
-    >>> str(Figure.of([2.0, 1.0, 1.5]))
+    >>> str(Measured.of([2.0, 1.0, 1.5]))
     '1.50 ±67%'
     """
 
@@ -47,8 +47,8 @@ class Figure:
     turns: tuple[float, ...]
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Figure:
-        """Of these turns."""
+    def of(cls, values: Sequence[float]) -> Measured:
+        """The median and the spread of these turns."""
         middle = statistics.median(values)
         return cls(middle, (max(values) - min(values)) / middle, tuple(values))
 
@@ -57,7 +57,7 @@ class Figure:
 
 
 def number(value: float) -> str:
-    """Three digits for a person.
+    """A number with three digits, for people.
 
     >>> number(123456.0), number(12.345), number(1.0), number(0.01234)
     ('123,456', '12.3', '1.00', '0.0123')
@@ -67,7 +67,7 @@ def number(value: float) -> str:
 
 
 def paced(units: float, work: Callable[[], object]) -> Work:
-    """A turn that does so many units of work."""
+    """A turn that does `units` units of work."""
 
     def turn() -> float:
         began = time.perf_counter()
@@ -78,22 +78,22 @@ def paced(units: float, work: Callable[[], object]) -> Work:
 
 
 CLOSE = 0.8
-"""A variant stays in as long as it has this share of the pace of its competitor's best one."""
+"""A variant stays in the rounds if it has at least this share of the pace of its competitor's best variant."""
 
 
 def interleaved(works: Mapping[str, Work], repeat: int, seconds: float, least: int = 3) -> dict[str, list[float]]:
-    """The paces of each competitor over `repeat` rounds in which each has its turn; a first round warms up.
+    """The paces of each competitor over `repeat` rounds. Each competitor has one turn per round; a first round warms up.
 
-    Past `seconds` no further round begins, but at least `least` are measured. Paces of one round stand at one position: their
-    ratio is free of what the machine did in other rounds. Where a competitor has several variants ("PyKEEN, 500 questions"),
-    those that are far behind in the first round measured drop out.
+    After `seconds` no further round begins, but at least `least` rounds are measured. The paces of one round have the same
+    position in the lists, so their ratio does not depend on what the machine did in other rounds. A competitor may have
+    several variants ("PyKEEN, 500 questions"); those that are far behind in the first measured round drop out.
     """
     paces: dict[str, list[float]] = {name: [] for name in works}
     began = time.perf_counter()
     for i in range(repeat + 1):
         if i > least and time.perf_counter() - began > seconds:
             break
-        gc.collect()  # between rounds, so that nobody pays for another's garbage
+        gc.collect()  # between rounds, so that no competitor pays for the garbage of another
         for name, turns in paces.items():
             pace = works[name]()
             if i:
@@ -104,7 +104,7 @@ def interleaved(works: Mapping[str, Work], repeat: int, seconds: float, least: i
 
 
 def contenders(paces: Mapping[str, list[float]]) -> dict[str, list[float]]:
-    """All but the variants that are far behind another of the same competitor.
+    """All variants except those that are far behind another variant of the same competitor.
 
     >>> sorted(contenders({"dura, small": [9.5], "dura, large": [10.0], "bound": [12.0], "dura, tiny": [5.0]}))
     ['bound', 'dura, large', 'dura, small']
@@ -116,13 +116,13 @@ def contenders(paces: Mapping[str, list[float]]) -> dict[str, list[float]]:
 
 
 def competitor(variant: str) -> str:
-    """Whose variant this is: what stands before the comma."""
+    """The competitor of a variant: the text before the comma."""
     return variant.partition(",")[0]
 
 
 @dataclass(frozen=True)
 class Options:
-    """What was asked for; `scale` below 1 makes the graphs smaller, to try the program itself."""
+    """The options of the command line. A `scale` below 1 makes the graphs smaller, to test the program itself."""
 
     full: bool
     scale: float
@@ -138,13 +138,13 @@ class Options:
         return max(100, int(self.scale * n))
 
 
-def ratio(one: Sequence[float], other: Sequence[float], unit: float = 1.0) -> Figure:
-    """How many times the other's pace the first one has, round by round (unit .01: percent)."""
-    return Figure.of([a / b / unit for a, b in zip(one, other, strict=True)])
+def ratio(one: Sequence[float], other: Sequence[float], unit: float = 1.0) -> Measured:
+    """The pace of one divided by the pace of the other, round by round. A unit of .01 gives percent."""
+    return Measured.of([a / b / unit for a, b in zip(one, other, strict=True)])
 
 
 def fastest(paces: Mapping[str, list[float]], who: str) -> str:
-    """Which variant of this competitor has the highest median pace; "" where it does not take part."""
+    """The variant of this competitor with the highest median pace; "" if the competitor does not take part."""
     mine = {name: statistics.median(turns) for name, turns in paces.items() if competitor(name) == who}
     return max(mine, key=mine.__getitem__, default="")
 
@@ -157,7 +157,7 @@ def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
 def show(
     title: str, rows: Sequence[Mapping[str, object]], notes: Iterable[str] = (), hidden: Sequence[str] = ()
 ) -> None:
-    """Print rows as a table, a column for each key that is not hidden."""
+    """Print rows as a table with one column per key that is not hidden."""
     table = Table(title=title, title_justify="left", title_style="bold")
     columns = list(dict.fromkeys(key for row in rows for key in row if key not in hidden))
     for name in columns:
@@ -180,7 +180,7 @@ def _cell(value: object) -> str:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures depend on beside the code."""
+    """What the numbers depend on in addition to the code."""
     name = platform.processor()
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
@@ -206,14 +206,14 @@ def total_memory() -> int:
 
 
 def free_memory() -> int:
-    """Bytes of memory that are to be had without swapping."""
+    """Bytes of memory that are available without swapping."""
     return int(importlib.import_module("psutil").virtual_memory().available)
 
 
 def peak() -> int:
-    """The most bytes this process ever held.
+    """The peak memory of this process in bytes.
 
-    ru_maxrss of a process on Linux also counts what its parent held when it was started; the kernel's own peak does not.
+    On Linux, ru_maxrss also counts the memory that the parent held when it started this process. VmHWM does not.
     """
     import resource
 
@@ -224,7 +224,7 @@ def peak() -> int:
 
 
 def write(path: Path, data: Mapping[str, Any]) -> None:
-    """Write JSON with the machine's facts."""
+    """Write JSON together with the description of the machine."""
     path.parent.mkdir(parents=True, exist_ok=True)
     document = {"machine": machine(), **data}
     path.write_text(json.dumps(document, indent=1, default=_plain, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -234,11 +234,11 @@ def write(path: Path, data: Mapping[str, Any]) -> None:
 def _plain(value: object) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
-    raise TypeError(f"{value!r} cannot stand in JSON")
+    raise TypeError(f"{value!r} cannot be written as JSON")
 
 
 def plotting() -> Any:
-    """matplotlib's pyplot in our style, None where it is not installed."""
+    """matplotlib's pyplot in our style; None if matplotlib is not installed."""
     try:
         importlib.import_module("matplotlib").use("Agg")
         pyplot: Any = importlib.import_module("matplotlib.pyplot")
@@ -265,7 +265,7 @@ def plotting() -> Any:
 
 
 def save(figure: Any, path: Path) -> None:
-    """Write a figure as PNG and let go of it."""
+    """Write a figure as PNG and close it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path)
     importlib.import_module("matplotlib.pyplot").close(figure)
@@ -276,7 +276,7 @@ BARS_A_ROW = 8
 
 
 def draw_bars(path: Path, groups: Mapping[str, Mapping[str, float]], title: str, label: str) -> None:
-    """Bars side by side, a few groups a row: a group of bars each, the same names in each group; a line stands at 1."""
+    """Groups of bars, a few groups per row, with the same names in each group and a line at 1."""
     pyplot = plotting()
     if pyplot is None or not any(groups.values()):
         return
@@ -313,7 +313,7 @@ Lines = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 
 
 def draw_lines(path: Path, panels: Mapping[str, Lines], y: str, title: str) -> None:
-    """Curves over logarithmic axes, a panel for each group of curves, called "x axis: title"."""
+    """Curves over logarithmic axes with one panel per group of curves. A panel is named "x axis: title"."""
     pyplot = plotting()
     if pyplot is None or not panels:
         return

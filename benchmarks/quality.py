@@ -6,19 +6,22 @@
     python benchmarks/quality.py plot dura.jsonl literal.jsonl pykeen.jsonl --target .35 --out quality.png --json quality.json
     python benchmarks/quality.py sampled fb15k-237 --samples 0 256 1024 4096 --minutes 10 --out sampled.jsonl
 
-All train ComplEx with reciprocal relations. After the first step past each share of the minutes (`--points`) the tables are
-ranked by dura's own evaluator, the same for all; the clock stands still meanwhile and starts with the first step. A line of
-figures is written at once, so that a run may be killed at any moment. `plot` reads the files, which may hold several runs each.
+All systems train ComplEx with reciprocal relations. The clock starts with the first step. The minutes are divided into `--points`
+equal parts. After each part, dura's evaluator ranks the tables; it is the same for all systems, and the clock stands still
+meanwhile. Each result is written as a line at once, so a run may be killed at any moment. `plot` reads the files; a file may hold
+several runs.
 
-dura      a preset or settings, in the words of `dura train`.
+dura      a preset or settings, as for `dura train`.
 literal   benchmarks/reference.py: batches of facts, the full score matrix, DURA, Adagrad with rate .1, no class weights.
-pykeen    LCWA with cross entropy and inverse relations. Two recipes, for PyKEEN has no DURA and ships no ComplEx settings for
-          these graphs. "n3" (the default) comes nearest to the literal loop: Adagrad with rate .1, start N(0, 1)·1e-3, the third
-          powers of the moduli as regularizer ("PowerSum", p 3; PyKEEN takes the mean over the heads and the relations of the
-          batch and over all entities as tails). "published" are the best settings for cross entropy of PyKEEN's own study (Ali
-          et al., "Bringing Light Into the Dark"): Adam, label smoothing, no regularizer. There FB15k-237 reached a test MRR of
-          .282 (256 dimensions, about 150 epochs) and WN18RR .485 (128 dimensions, some 200 epochs, no inverse relations, over
-          the 2,924 test facts whose entities occur in train: a milder test than the one here).
+pykeen    LCWA with cross entropy and inverse relations. There are two recipes, because PyKEEN has no DURA and no ComplEx
+          settings for these graphs:
+          "n3" (the default) is close to the literal loop: Adagrad with rate .1, start N(0, 1)·1e-3, and the third powers of the
+          moduli as regularizer ("PowerSum", p 3). PyKEEN takes the mean over the heads and the relations of the batch and
+          over all entities as tails.
+          "published" has the best settings for cross entropy of PyKEEN's own study (Ali et al., "Bringing Light Into the Dark"):
+          Adam, label smoothing, no regularizer. In that study FB15k-237 reached a test MRR of .282 (256 dimensions, about 150
+          epochs) and WN18RR .485 (128 dimensions, about 200 epochs, no inverse relations). The WN18RR test was easier than
+          the one here: it had only the 2,924 test facts whose entities occur in train.
 """
 
 from __future__ import annotations
@@ -53,7 +56,7 @@ from dura.types import SPLITS, BadInput, DuraError
 from reference import Reference, both_directions, step
 
 WEIGHTS = {"fb15k-237": 0.05, "wn18rr": 0.1}
-"""The weight λ of DURA (literal) and of the third powers (PyKEEN's "n3"); .01 for other graphs."""
+"""The weight λ of DURA (literal) and of the third powers (PyKEEN's "n3"). Other graphs have .01."""
 N3 = {"optimizer": "Adagrad", "lr": 0.1, "batch": 500, "smoothing": 0.0, "std": 1e-3}
 PUBLISHED = {
     "fb15k-237": {"lr": 0.007525067744232913, "batch": 256, "smoothing": 0.08094657004944494},
@@ -68,7 +71,7 @@ class Spent(Exception):
 
 @dataclass
 class Curve:
-    """Writes the figures each time another share of the budget has been trained; its clock stands still meanwhile."""
+    """Evaluates and writes a line after each part of the budget. Its clock stands still meanwhile."""
 
     path: Path
     system: str
@@ -80,11 +83,11 @@ class Curve:
     due: float = 0.0
 
     def start(self) -> None:
-        """Training goes on; the first time before its first step."""
+        """Start the clock: before the first step, and after each evaluation."""
         self.due, self.resumed = self.spent + self.seconds / self.points, time.perf_counter()
 
     def step(self, epoch: float, *, last: bool = False) -> None:
-        """A step is done, `epoch` passes over the facts in all; write a line if it is time, stop if all is spent."""
+        """Call this after each step, with the passes over the facts so far. Writes a line if one is due; stops at the end."""
         spent = self.spent + time.perf_counter() - self.resumed
         if spent < self.due and not last:
             return
@@ -106,31 +109,31 @@ class Curve:
 
 
 System = tuple[dict[str, Any], Callable[[], Scorer], Callable[[Curve], None]]
-"""What it is set to, its model as dura ranks it, and its training, which tells a curve of each step."""
+"""The settings, a function that returns the model for ranking, and the training, which reports each step to a curve."""
 
 
 @dataclass
 class Listener:
-    """Tells the curve of dura's steps."""
+    """Reports dura's steps to the curve."""
 
     curve: Curve
     epochs: int
 
     def step(self, progress: Progress, steps_in_epoch: int) -> None:
-        """Epochs are counted in parts, for a slow one may take many points."""
+        """Count epochs in fractions, since a slow epoch may span many points."""
         epoch = progress.epoch + progress.step / steps_in_epoch
         self.curve.step(epoch, last=epoch == self.epochs)
 
     def epoch(self, record: dict[str, Any]) -> None:
-        """The curve keeps its own time."""
+        """Nothing to do: the curve keeps its own time."""
 
     def notice(self, sentence: str) -> None:
-        """For whoever watches."""
+        """Print the notice."""
         print(f"dura: {sentence}", file=sys.stderr, flush=True)
 
 
 def own(arguments: argparse.Namespace, graph: Graph) -> System:
-    """dura's trainer, without its own validation."""
+    """dura's trainer, without its validation."""
     ours = [f"{graph.name}/{name}" for name in ("complex-dura-laptop", "complex-dura")]
     preset = arguments.preset or next((name for name in ours if name in presets()), None)
     settings = {"training.threads": str(arguments.threads)}
@@ -153,7 +156,7 @@ def own(arguments: argparse.Namespace, graph: Graph) -> System:
 
 
 def literal(arguments: argparse.Namespace, graph: Graph) -> System:
-    """The paper's loop: per-fact batches until the time is over."""
+    """The paper's loop: batches of facts until the time is over."""
     batch, weight = arguments.batch or 1000, arguments.weight
     model = Reference("complex", graph.sizes.entities, graph.sizes.relations, arguments.rank)
     optimizer = torch.optim.Adagrad(model.parameters(), lr=0.1)
@@ -181,7 +184,7 @@ def recipe(arguments: argparse.Namespace, graph: Graph) -> dict[str, Any]:
 
 
 def pykeen(arguments: argparse.Namespace, graph: Graph) -> System:
-    """PyKEEN's ComplEx in its own training loop; a callback tells the curve of each step."""
+    """PyKEEN's ComplEx in its own training loop; a callback reports each step to the curve."""
     if rival.version() is None:
         raise BadInput("PyKEEN is not installed: pip install pykeen")
     settings, facts = recipe(arguments, graph), rival.factory(graph.train, graph.sizes)
@@ -212,7 +215,7 @@ def pykeen(arguments: argparse.Namespace, graph: Graph) -> System:
 
 
 def watch(curve: Curve, steps_in_epoch: int) -> Any:
-    """A callback of PyKEEN's. A step is over when the next one begins: what it calls the end of a batch is before the update."""
+    """A PyKEEN callback. A step ends when the next one begins: PyKEEN's "end of batch" comes before the update."""
     steps = itertools.count()
 
     def pre_batch(*_: Any, **__: Any) -> None:
@@ -249,7 +252,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def sampled(arguments: argparse.Namespace) -> None:
-    """dura with several sample sizes, one after the other, into one file."""
+    """Train dura with several sample sizes, one after the other, and write them into one file."""
     for samples in arguments.samples:
         drawn = {"name": "sampled-cross-entropy", "samples": samples, "draw": arguments.draw} if samples else {}
         settings = [*arguments.set, *(f"objective.{key}={value}" for key, value in drawn.items())]
@@ -258,7 +261,7 @@ def sampled(arguments: argparse.Namespace) -> None:
 
 
 def read(paths: list[Path], target: float | None) -> list[dict[str, Any]]:
-    """The runs of these files, each with its points and the minutes at which the target was first measured."""
+    """The runs in these files, each with its points and the minutes after which the target was first reached."""
     runs: list[dict[str, Any]] = []
     for path in paths:
         for line in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
@@ -273,10 +276,10 @@ def read(paths: list[Path], target: float | None) -> list[dict[str, Any]]:
 
 
 def plot(arguments: argparse.Namespace) -> None:
-    """MRR against minutes, and all of it as JSON."""
+    """Draw MRR against minutes, and write everything as JSON."""
     target, runs = arguments.target, read(arguments.files, arguments.target)
     if not runs:
-        raise BadInput("these files hold no figures yet")
+        raise BadInput("these files hold no results yet")
     measure.write(arguments.json, {"target": target, "runs": runs})
     pyplot = measure.plotting()
     if pyplot is None:
@@ -293,12 +296,12 @@ def plot(arguments: argparse.Namespace) -> None:
     axes.xaxis.set(major_locator=pyplot.LogLocator(subs=(1, 2, 5)), minor_formatter=pyplot.NullFormatter())
     axes.xaxis.set_major_formatter("{x:g}")
     title = None if target is None else f"time to MRR {target:g}"
-    figure.legend(loc="outside lower center", ncols=2, title=title)  # curves leave no room for it between them
+    figure.legend(loc="outside lower center", ncols=2, title=title)  # there is no room for it between the curves
     measure.save(figure, arguments.out)
 
 
 def legend(each: dict[str, Any], target: float | None) -> str:
-    """The name of a run and when it reached the target."""
+    """The name of a run, and when it reached the target."""
     if target is None:
         return str(each["label"])
     reached, trained = each["minutes_to_target"], each["points"][-1]["seconds"] / 60
@@ -315,18 +318,18 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
     for command, work in ((one, run), (many, sampled)):
         command.set_defaults(work=work)
         command.add_argument("graph")
-        command.add_argument("--out", type=Path, required=True, help="JSON lines, appended to")
-        command.add_argument("--minutes", type=float, required=True, help="of training")
-        command.add_argument("--points", type=int, default=40, help="how often to evaluate in this time")
+        command.add_argument("--out", type=Path, required=True, help="file of JSON lines; results are appended")
+        command.add_argument("--minutes", type=float, required=True, help="minutes of training")
+        command.add_argument("--points", type=int, default=40, help="number of evaluations in this time")
         command.add_argument("--rank", type=int, default=200)
-        command.add_argument("--threads", type=int, default=0, help="0 = as the system chooses")
-        command.add_argument("--batch", type=int, help="facts a step (literal), questions a step (dura, PyKEEN)")
-        command.add_argument("--weight", type=float, help="of the regularizer (literal, PyKEEN)")
-        command.add_argument("--recipe", choices=("n3", "published"), default="n3", help="of PyKEEN")
-        command.add_argument("--preset", help="of dura")
-        command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="any setting of dura")
+        command.add_argument("--threads", type=int, default=0, help="number of threads; 0: the system chooses")
+        command.add_argument("--batch", type=int, help="facts per step (literal), questions per step (dura, PyKEEN)")
+        command.add_argument("--weight", type=float, help="weight of the regularizer (literal, PyKEEN)")
+        command.add_argument("--recipe", choices=("n3", "published"), default="n3", help="settings of PyKEEN")
+        command.add_argument("--preset", help="preset of dura")
+        command.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of dura")
         command.add_argument("--label", help="the name in the plot")
-    many.add_argument("--samples", type=int, nargs="+", default=[0, 256, 1024, 4096], help="0 = 1-vs-all")
+    many.add_argument("--samples", type=int, nargs="+", default=[0, 256, 1024, 4096], help="sample sizes; 0: 1-vs-all")
     many.add_argument("--draw", choices=("uniform", "frequency"), default="uniform")
     last = commands.add_parser("plot", help="draw MRR against minutes")
     last.set_defaults(work=plot)
@@ -338,7 +341,7 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
 
 
 def main(words: list[str] | None = None) -> None:
-    """One of the three commands; what is wrong with it is one sentence."""
+    """Run one of the three commands. An error is one sentence."""
     arguments = parse(words)
     try:
         arguments.work(arguments)

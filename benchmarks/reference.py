@@ -1,7 +1,8 @@
-"""The paper's training loop, literally: what speed is measured against.
+"""The paper's training loop, written literally. The benchmarks compare dura with it.
 
-Written from the formulas, with nothing clever: `nn.Embedding` tables, batches of facts (every fact and its reciprocal is a row,
-shuffled), the full score matrix [batch, entities], `F.cross_entropy`, DURA fact by fact, `torch.optim.Adagrad` as torch makes it.
+It follows the formulas without any optimization: `nn.Embedding` tables, shuffled batches of facts (every fact and its
+reciprocal is one row), the full score matrix [batch, entities], `F.cross_entropy`, DURA fact by fact, and
+`torch.optim.Adagrad` with torch's defaults.
 
     model = Reference("complex", entities=14541, relations=237, rank=200)
     optimizer = torch.optim.Adagrad(model.parameters(), lr=0.1)
@@ -22,7 +23,7 @@ from dura.types import IntArray, Sizes
 class Reference(nn.Module):
     """CP, ComplEx or RESCAL with reciprocal relations r + |R|.
 
-    A row of ComplEx is its real half, then its imaginary half; CP's tails have a table of their own.
+    A row of ComplEx holds the real parts first and then the imaginary parts. CP has a separate table for tails.
     """
 
     def __init__(self, name: str, entities: int, relations: int, rank: int) -> None:
@@ -41,7 +42,7 @@ class Reference(nn.Module):
                 nn.init.normal_(table, std=1e-3)
 
     def query(self, head: Tensor, relation: Tensor) -> Tensor:
-        """h·R̄ of each fact, from its rows."""
+        """h·R̄ of each fact, computed from its rows."""
         if self.name == "cp":
             return head * relation
         if self.name == "rescal":
@@ -50,7 +51,7 @@ class Reference(nn.Module):
         return torch.cat([a * c + b * d, b * c - a * d], 1)
 
     def reverse(self, tail: Tensor, relation: Tensor) -> Tensor:
-        """t·Rᵀ of each fact, from its rows."""
+        """t·Rᵀ of each fact, computed from its rows."""
         if self.name == "cp":
             return tail * relation
         if self.name == "rescal":
@@ -63,7 +64,7 @@ class Reference(nn.Module):
         return relation.view(-1, self.rank, self.rank)
 
     def forward(self, facts: Tensor, lambda1: float = 0.5, lambda2: float = 1.5) -> tuple[Tensor, Tensor]:
-        """The scores of all entities for each fact [b, |E|], and DURA's mean over the facts, without its weight."""
+        """The scores of all entities for each fact [b, |E|], and the mean of DURA over the facts, without its weight."""
         head, relation, tail = self.entity(facts[:, 0]), self.relation(facts[:, 1]), self.answer(facts[:, 2])
         query, reverse = self.query(head, relation), self.reverse(tail, relation)
         penalty = lambda1 * (head**2 + tail**2).sum() + lambda2 * (query**2 + reverse**2).sum()
@@ -71,13 +72,13 @@ class Reference(nn.Module):
 
     @torch.no_grad()
     def as_dura(self) -> Model:
-        """The model of dura with these tables, such as to rank it by dura's evaluator."""
+        """dura's model with the same tables, for example to rank it with dura's evaluator."""
         model = MODELS.build(self.name, {"rank": self.rank}, Sizes(self.entities, self.relations))
         tables = {"entity": self.entity.weight, "relations": self.relation.weight}
         if self.name == "cp":
             tables["answer"] = self.answer.weight
         for name, table in tables.items():
-            # dura keeps the two halves of a complex number side by side.
+            # dura stores the real and imaginary part of a number next to each other.
             rows = table.unflatten(1, (2, -1)).mT if self.name == "complex" else table
             target = model.get_parameter(name)
             target.copy_(rows.reshape(target.shape))
@@ -98,7 +99,7 @@ def objective(model: Reference, facts: Tensor, weight: float) -> tuple[Tensor, T
 
 
 def step(model: Reference, optimizer: torch.optim.Optimizer, facts: Tensor, weight: float) -> float:
-    """One step on a batch of facts; returns loss and penalty together."""
+    """One step on a batch of facts; returns the sum of loss and penalty."""
     loss, penalty = objective(model, facts, weight)
     total = loss + penalty
     optimizer.zero_grad()
@@ -108,7 +109,7 @@ def step(model: Reference, optimizer: torch.optim.Optimizer, facts: Tensor, weig
 
 
 def epoch(model: Reference, optimizer: torch.optim.Optimizer, facts: Tensor, weight: float, batch: int) -> float:
-    """One pass over the shuffled facts; returns the mean of the steps' losses."""
+    """One pass over the shuffled facts; returns the mean loss of its steps."""
     order = torch.randperm(len(facts))
     losses = [step(model, optimizer, facts[rows], weight) for rows in order.split(batch)]
     return sum(losses) / max(1, len(losses))

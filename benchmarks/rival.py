@@ -1,10 +1,13 @@
-"""PyKEEN beside dura: its models, its LCWA training loop, its evaluator and its reader, timed inside themselves.
+"""PyKEEN as a competitor of dura: its models, its LCWA training loop, its evaluator and its reader.
 
-PyKEEN may be missing (`version()` is None): only the rows that need it are then left out. It is set up as one who knows it would
-for speed on a CPU: LCWA with cross entropy and inverse relations, torch's fused Adagrad with rate .1, the regularizer that its
-models have by default (it has no DURA; its CP has none), no progress bars, data in the main process, batch sizes given so that it
-searches for none, no slicing. What it prepares once (grouping the facts, the set of known facts) is left out of its times; dura's
-own preparations are left in.
+If PyKEEN is not installed (`version()` is None), only the rows that need it are left out. It is set up as an expert would for speed
+on a CPU:
+
+- LCWA with cross entropy and inverse relations, torch's fused Adagrad with rate .1;
+- the regularizer that its models have by default (it has no DURA; its CP has none);
+- no progress bars, data in the main process, no slicing, and batch sizes given so that it does not search for one.
+
+What PyKEEN prepares once (grouping the facts, the set of known facts) does not count in its times. dura's own preparations do.
 """
 
 from __future__ import annotations
@@ -29,11 +32,11 @@ from dura.models import MODELS, Model
 from dura.types import IntArray, Sizes
 
 TRAINING_BATCHES, RANKING_BATCHES = (500, 1000, 2000), (32, 128, 256)
-"""The batch sizes that are tried before the fastest is measured."""
+"""The batch sizes that are tried; the fastest one is then measured."""
 
 
 def version() -> str | None:
-    """PyKEEN's version, None where it is not installed."""
+    """PyKEEN's version; None if it is not installed."""
     try:
         return installed("pykeen")
     except PackageNotFoundError:
@@ -41,7 +44,7 @@ def version() -> str | None:
 
 
 def part(name: str) -> Any:
-    """A module of PyKEEN, kept from writing into the home folder and from talking."""
+    """A module of PyKEEN. It does not write into the home folder, and it logs errors only."""
     os.environ.setdefault("PYKEEN_HOME", str(Path(tempfile.gettempdir()) / "pykeen-of-the-benchmarks"))
     for noisy in ("pykeen", "torch_max_mem"):
         logging.getLogger(noisy).setLevel(logging.ERROR)
@@ -49,23 +52,23 @@ def part(name: str) -> Any:
 
 
 def factory(facts: IntArray, sizes: Sizes) -> Any:
-    """The facts as PyKEEN wants them, with inverse relations."""
+    """The facts in PyKEEN's format, with inverse relations."""
     return part("triples").CoreTriplesFactory.create(
         torch.as_tensor(facts).long(), sizes.entities, sizes.relations, create_inverse_triples=True
     )
 
 
 def build(name: str, facts: Any, rank: int) -> Any:
-    """PyKEEN's model of dura's name and rank, with the cross entropy and the regularizer it comes with.
+    """PyKEEN's model with the name and rank of dura's, with cross entropy and its default regularizer.
 
-    Its own starts, N(0, 1) and uniform, spread the scores so far that the softmax is full of denormal numbers, which makes its
-    steps some twenty times slower on a CPU; here it starts near zero, as dura does.
+    PyKEEN's own initializations, N(0, 1) and uniform, spread the scores so far that the softmax is full of denormal numbers.
+    That makes its steps about twenty times slower on a CPU. Here it starts near zero, as dura does.
     """
     models = part("models")
     small = partial(torch.nn.init.normal_, std=1e-2 if name == "rescal" else 1e-3)
     shared = {"triples_factory": facts, "loss": "crossentropy", "random_seed": 0, "embedding_dim": rank}
     shared |= {"entity_initializer": small, "relation_initializer": small}
-    if name == "cp":  # its CP sums over `rank` slices of such vectors; with one it is ours
+    if name == "cp":  # its CP sums over `rank` slices of such vectors; with one slice it is the same as ours
         return models.CP(**shared, rank=1).to("cpu")
     kind = {"complex": models.ComplEx, "rescal": models.RESCAL}[name]
     return kind(**shared).to("cpu")
@@ -73,9 +76,9 @@ def build(name: str, facts: Any, rank: int) -> Any:
 
 @torch.no_grad()
 def tables(model: Any) -> Model:
-    """dura's model with the tables of a ComplEx, CP or RESCAL of PyKEEN that has inverse relations; scores are the same.
+    """dura's model with the tables of PyKEEN's ComplEx, CP or RESCAL with inverse relations. The scores are the same.
 
-    PyKEEN counts relations r, r⁻¹ as 2r, 2r + 1, dura as r, r + |R|; PyKEEN's ComplEx conjugates the tail, dura's the head.
+    PyKEEN numbers r and r⁻¹ as 2r and 2r + 1; dura uses r and r + |R|. PyKEEN's ComplEx conjugates the tail, dura's the head.
     """
     name = type(model).__name__.lower()
     entities = [representation() for representation in model.entity_representations]
@@ -93,12 +96,12 @@ def tables(model: Any) -> Model:
 
 
 def _reals(rows: Tensor) -> Tensor:
-    """Complex numbers as real and imaginary parts side by side."""
+    """Complex numbers as real and imaginary parts next to each other."""
     return torch.view_as_real(rows).flatten(-2)
 
 
 class Some:
-    """A data loader that ends after `steps` batches and keeps the seconds from asking for the first till all are used up."""
+    """A data loader that ends after `steps` batches and measures the seconds from the first batch to the end of the last."""
 
     def __init__(self, loader: Any) -> None:
         self.loader, self.steps, self.seconds = loader, 1, 0.0
@@ -131,10 +134,10 @@ class Rival:
         return tables(self.model)
 
     def train(self, batch: int, steps: int) -> float:
-        """Facts a second (reciprocal ones counted) of some steps of its training loop, reading batches included.
+        """Facts per second (reciprocal ones counted) of some steps of its training loop, including reading batches.
 
-        A batch is `batch` questions, for LCWA groups facts by (head, relation) too; the facts a question has are those of the
-        whole graph on average.
+        A batch is `batch` questions, since LCWA groups facts by (head, relation) too. The number of facts per question is the
+        average of the whole graph.
         """
         loop, some = self._loop(batch)
         some.steps = min(steps, len(some.loader))
@@ -154,10 +157,10 @@ class Rival:
         return float(questions * (data.compressed.nnz / len(data)) / some.seconds)
 
     def training_batch(self) -> int:
-        """The fastest of some batch sizes; each is warmed up by a step and tried by one."""
+        """The fastest of some batch sizes; each has one step to warm up and one that is measured."""
         paces = {batch: (self.train(batch, 1), self.train(batch, 1))[1] for batch in TRAINING_BATCHES}
         best = max(paces, key=paces.__getitem__)
-        self._loops = {best: self._loops[best]}  # the others' optimizers hold as much as the tables
+        self._loops = {best: self._loops[best]}  # the optimizers of the others need as much memory as the tables
         return best
 
     def ranking_batch(self, facts: IntArray, known: list[IntArray]) -> int:
@@ -167,7 +170,7 @@ class Rival:
         return max(paces, key=paces.__getitem__)
 
     def _loop(self, batch: int) -> tuple[Any, Some]:
-        """The training loop for this batch size; its own data loader is made once and gives a few batches at a time."""
+        """The training loop for this batch size; its data loader is made once and gives a few batches at a time."""
         if batch not in self._loops:
             loop = part("training").LCWATrainingLoop(
                 model=self.model,
@@ -183,17 +186,17 @@ class Rival:
         return self._loops[batch]
 
     def rank(self, facts: IntArray, known: list[IntArray], batch: int) -> tuple[float, float]:
-        """(questions a second, MRR) of its filtered evaluation of both sides of these facts."""
+        """(questions per second, MRR) of its filtered evaluation of both sides of these facts."""
         evaluator = part("evaluation").RankBasedEvaluator(filtered=True, metrics=["mrr"], add_defaults=False)
         stamps: list[float] = []
-        # It clears itself when all is prepared, and computes its figures when all is ranked.
+        # It calls `clear` when everything is prepared, and `finalize` when everything is ranked.
         evaluator.clear = _stamped(evaluator.clear, stamps)
         evaluator.finalize = _stamped(evaluator.finalize, stamps)
         result = evaluator.evaluate(
             self.model,
             torch.as_tensor(facts).long(),
             batch_size=batch,
-            slice_size=self.model.num_entities,  # as many as there are: no slicing
+            slice_size=self.model.num_entities,  # all entities at once: no slicing
             use_tqdm=False,
             additional_filter_triples=[torch.as_tensor(others).long() for others in known],
         )

@@ -1,4 +1,6 @@
-"""The test MRR of the laptop presets beside the paper's, a panel for each graph, as the presets have it (see docs/results.md).
+"""Draws the test MRR of the laptop presets next to the paper's, with one panel per graph (see docs/results.md).
+
+The numbers are those of the presets.
 
 python benchmarks/rows.py --out docs/results/rows.png
 """
@@ -20,7 +22,7 @@ GRAPHS = ("fb15k-237", "wn18rr", "icews14", "icews05-15", "yago15k")
 
 
 def draw(out: Path) -> Path:
-    """Every row as a line: ours with its band, the paper's as a hollow square."""
+    """Draw every row as a line: our MRR with its band, and the paper's MRR as a hollow square."""
     with figure(2, 3, width=3.6, height=3.9) as (drawn, axes):
         panels = list(axes.flat)
         for panel, graph in zip(panels, GRAPHS, strict=False):

@@ -1,9 +1,9 @@
-"""What small tables save and cost: bytes, memory, processor time a question and MRR of a run exported in several ways.
+"""What small tables save and cost: bytes, memory, processor time per question and MRR of a run, exported in several ways.
 
     python benchmarks/sparse.py runs/fb-dura
-    python benchmarks/sparse.py --wide 200000     # an untrained ComplEx of rank 100 over so many entities: memory and time only
+    python benchmarks/sparse.py --wide 200000     # an untrained ComplEx of rank 100 with this many entities: memory and time only
 
-Each way is measured in a process of its own with one thread: times are of the processor, memory is the peak above what the process
+Each way is measured in its own process with one thread. Times are processor times. Memory is the peak above what the process
 held before it opened the run (the program, and the graph with its names and known answers).
 """
 
@@ -62,10 +62,10 @@ def measure(run: Path) -> dict[str, float]:
     for table in (Csr.of(torch.ones(64, 64), "float32"), Small.of(torch.ones(64, 64), "float32")):
         table.product(torch.ones(64, 64))  # what torch loads for its first products is not the run's
     graph = read_graph(RunFolder.open(run))
-    assert len(graph.known)  # made when first asked for
+    assert len(graph.known)  # it is made on its first use
     peak = Path("/proc/self/clear_refs")
     if peak.exists():
-        peak.write_text("5")  # the peak begins anew
+        peak.write_text("5")  # reset the peak
     before = status("VmRSS:")
     trained = dura.open(run)
     trained.graph = graph
@@ -83,7 +83,7 @@ def measure(run: Path) -> dict[str, float]:
 
 
 def status(key: str) -> int:
-    """A line of /proc/self/status in bytes, 0 where there is none."""
+    """A line of /proc/self/status in bytes; 0 if there is none."""
     path = Path("/proc/self/status")
     lines = path.read_text().splitlines() if path.exists() else []
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith(key)), 0)
@@ -97,18 +97,18 @@ def rows(trained: Trained, name: str) -> list[dict[str, Cell]]:
             done = subprocess.run(
                 [sys.executable, __file__, "--measure", out], capture_output=True, text=True, check=True
             )
-            figures: dict[str, Any] = json.loads(done.stdout)
+            measured: dict[str, Any] = json.loads(done.stdout)
             size = sum(file.stat().st_size for file in (out / "checkpoints").glob("best-*"))
             found.append(
                 {
                     "run": name,
                     "tables": way,
                     "MB": size / 1e6,
-                    "memory to ask, MB": figures["asked"] / 1e6,
-                    "to rank, MB": figures["peak"] / 1e6,
-                    "ms a question alone": 1e3 * figures["alone"],
-                    "when ranking": 1e3 * figures["together"],
-                    "test MRR": figures["mrr"],
+                    "memory to ask, MB": measured["asked"] / 1e6,
+                    "to rank, MB": measured["peak"] / 1e6,
+                    "ms a question alone": 1e3 * measured["alone"],
+                    "when ranking": 1e3 * measured["together"],
+                    "test MRR": measured["mrr"],
                 }
             )
             print(".", end="", flush=True, file=sys.stderr)
@@ -118,7 +118,9 @@ def rows(trained: Trained, name: str) -> list[dict[str, Cell]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="*", type=Path, metavar="RUN")
-    parser.add_argument("--wide", type=int, metavar="ENTITIES", help="also an untrained model of so many entities")
+    parser.add_argument(
+        "--wide", type=int, metavar="ENTITIES", help="also measure an untrained model with this many entities"
+    )
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.measure:

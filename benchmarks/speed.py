@@ -1,13 +1,15 @@
-"""Speed side by side: dura, the paper's literal loop (reference.py), PyKEEN (rival.py) and the bare matrix products.
+"""Compare the speed of dura, the paper's literal loop (reference.py), PyKEEN (rival.py) and the bare matrix products.
 
     python benchmarks/speed.py                       # the short form: about four minutes on two idle cores
     python benchmarks/speed.py --full                # every model, rank and size: about an hour
     python benchmarks/speed.py --parts training startup --out benchmarks/out
 
-Everything is measured in rounds in which each competitor has its turn, after a round that warms up: medians with their spread,
-(max - min) / median; ratios are taken round by round. Graphs are FB15k-237 and WN18RR where they are at hand (DURA_DATA, or
-`dura data get`), else synthetic graphs of their shapes. Prints a table a part, writes speed.json and plots, and says at the end
-which bars were reached; the exit code is 0 either way, for timings are noisy.
+After a round that warms up, everything is measured in rounds, and each competitor has one turn per round. Results are medians with
+their spread, (max - min) / median. Ratios are taken round by round. The graphs are FB15k-237 and WN18RR if they are on this machine
+(DURA_DATA, or `dura data get`), otherwise synthetic graphs of the same shape.
+
+Prints one table per part, writes speed.json and plots, and says at the end which bars (the speeds that we want) were reached. The
+exit code is 0 in any case, because timings are noisy.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from dura.data.questions import reciprocal
 from dura.evaluation import metrics, rank
 from dura.models import MODELS
 from growth import RANKED, Row, dated, growth, memory, startup
-from measure import Figure, Options, Work, console, fastest, interleaved, paced, ratio, show
+from measure import Measured, Options, Work, console, fastest, interleaved, paced, ratio, show
 from rival import Rival, load, version
 from turns import (
     BOUND_BLOCKS,
@@ -51,7 +53,7 @@ BLOCKS = (64, 128, 256, 512)
 
 
 def training(options: Options) -> list[Row]:
-    """Facts a second, reciprocal ones counted."""
+    """Facts per second; reciprocal facts are counted."""
     first, *others = graphs = [graph_of(name, options.scale) for name in options.data]
     cells = [(first, "complex", 200), (first, "complex", 500), (first, "rescal", 200)]
     cells += [(graph, "complex", 100) for graph in others]
@@ -61,7 +63,7 @@ def training(options: Options) -> list[Row]:
     rows = [training_row(*cell, options) for cell in cells]
     chosen = [f"{row['graph']} {row['model']} {row['rank']}: {row['best of']}" for row in rows if "best of" in row]
     show(
-        "training, facts a second (reciprocal ones counted)",
+        "training, facts per second (reciprocal facts are counted)",
         rows,
         [
             "dura: with DURA, the better of batches of 1000 and 2000 questions",
@@ -79,12 +81,14 @@ def training(options: Options) -> list[Row]:
         }
         for row in measured
     }
-    measure.draw_bars(options.out / "training.png", groups, "Training: facts a second of dura", "times the other's")
+    measure.draw_bars(
+        options.out / "training.png", groups, "Training: facts per second of dura", "multiple of the other"
+    )
     return rows
 
 
 def training_row(graph: Graph, name: str, size: int, options: Options) -> Row:
-    """Everybody trains this model on this graph."""
+    """All competitors train this model on this graph."""
     row: Row = {"graph": graph.name, "model": name, "rank": size}
     console.print(f"training {graph.name} {name} {size} …", style="dim", highlight=False)
     turns, absent = training_turns(graph, name, size)
@@ -93,10 +97,10 @@ def training_row(graph: Graph, name: str, size: int, options: Options) -> Row:
     paces = options.rounds(turns, 10)
     best = [fastest(paces, "dura")]
     mine = paces[best[0]]
-    row["dura"] = Figure.of(mine)
+    row["dura"] = Measured.of(mine)
     for who, unit, title in (("literal", 1.0, "× literal"), ("PyKEEN", 1.0, "× PyKEEN"), ("bound", 0.01, "% of bound")):
         winner = fastest(paces, who)
-        row[who] = Figure.of(paces[winner]) if winner else absent[who]
+        row[who] = Measured.of(paces[winner]) if winner else absent[who]
         row[title] = ratio(mine, paces[winner], unit) if winner else None
         best += [winner] if winner else []
     del turns
@@ -105,7 +109,7 @@ def training_row(graph: Graph, name: str, size: int, options: Options) -> Row:
 
 
 def blocks(options: Options) -> list[Row]:
-    """The step by its block size, beside the bound."""
+    """The time of a step by block size, compared with the bound."""
     graph = graph_of(options.data[0], options.scale)
     facts = facts_in(graph.questions, 1)
     trainers = {"auto": None} | {str(block): block for block in BLOCKS}
@@ -119,26 +123,26 @@ def blocks(options: Options) -> list[Row]:
     rows = [
         {
             "block": name,
-            "ms a step": 1e3 * facts / Figure.of(paces[name]).median,
+            "ms a step": 1e3 * facts / Measured.of(paces[name]).median,
             "% of bound": ratio(paces[name], bound, 0.01),
         }
         for name in works
     ]
-    show(f"the step by its block of questions: {graph.name}, ComplEx, rank 200", rows)
+    show(f"time of a step by block size: {graph.name}, ComplEx, rank 200", rows)
     return rows
 
 
 def evaluation(options: Options) -> list[Row]:
-    """Questions a second of filtered ranking."""
+    """Filtered ranking, in questions per second."""
     sizes = (100, 200, 500, 1000) if options.full else (200,)
     graphs = [graph_of(name, options.scale) for name in options.data]
     rows = [evaluation_row(graph, size, options) for graph in graphs for size in sizes]
     show(
-        "filtered evaluation, questions a second (two a fact), ComplEx",
+        "filtered evaluation, questions per second (two per fact), ComplEx",
         rows,
         [
-            "bound: the one product of the distinct questions with all entities, in blocks; that of all questions beside it",
-            f"PyKEEN: {PYKEEN}; its best batch of 32, 128 and 256 facts, no slicing, {RANKED_BY_PYKEEN} facts a turn",
+            "bound: the product of the distinct questions with all entities, in blocks; all: the same for all questions",
+            f"PyKEEN: {PYKEEN}; its best batch of 32, 128 and 256 facts, no slicing, {RANKED_BY_PYKEEN} facts per turn",
             *(
                 f"{r['graph']} {r['rank']}: MRR of those facts {r['MRR']}, by PyKEEN {r['MRR of PyKEEN']}"
                 for r in rows
@@ -170,7 +174,7 @@ def evaluation_row(graph: Graph, size: int, options: Options) -> Row:
         works["PyKEEN"] = lambda: rival.rank(some, others, batch)[0]
     paces = options.rounds(works, 8)
     bound = fastest(paces, "bound")
-    row |= {"dura": Figure.of(paces["dura"]), "bound": Figure.of(paces[bound])}
+    row |= {"dura": Measured.of(paces["dura"]), "bound": Measured.of(paces[bound])}
     row |= {
         "% of bound": ratio(paces["dura"], paces[bound], 0.01),
         "% of all": ratio(paces["dura"], paces["all"], 0.01),
@@ -178,12 +182,12 @@ def evaluation_row(graph: Graph, size: int, options: Options) -> Row:
     if rival is None:
         return row | {"PyKEEN": MISSING, "× PyKEEN": None, "MRR": None, "MRR of PyKEEN": None}
     theirs, ours = rival.rank(some, others, batch)[1], metrics(rank(model, some, graph.known, relations)).mrr
-    row |= {"PyKEEN": Figure.of(paces["PyKEEN"]), "× PyKEEN": ratio(paces["dura"], paces["PyKEEN"])}
+    row |= {"PyKEEN": Measured.of(paces["PyKEEN"]), "× PyKEEN": ratio(paces["dura"], paces["PyKEEN"])}
     return row | {"MRR": round(ours, 6), "MRR of PyKEEN": round(theirs, 6)}
 
 
 def loading(options: Options) -> list[Row]:
-    """A file of facts to arrays of ids."""
+    """Read a file of facts into arrays of ids."""
     lines = options.size(LINES)
     facts = drawn_facts(Shape(options.size(100_000), 200, (lines, 0, 0)))
     with tempfile.TemporaryDirectory() as folder:
@@ -196,11 +200,11 @@ def loading(options: Options) -> list[Row]:
             works["PyKEEN"] = paced(len(facts), lambda: load(path))
         paces = interleaved(works, repeat=5 if options.full else 2, seconds=30, least=2)
     rows = [
-        {"reader": name, "lines": len(facts), "lines a second": Figure.of(paces[name]),
+        {"reader": name, "lines": len(facts), "lines a second": Measured.of(paces[name]),
          "dura is faster by": ratio(paces["dura"], paces[name])}
         for name in works
     ]  # fmt: skip
-    show("loading, a file of tab separated names to arrays of ids", rows)
+    show("loading: from a file of tab-separated names to arrays of ids", rows)
     return rows
 
 
@@ -219,8 +223,8 @@ LONG_ONLY = ("blocks", "dated")
 
 
 def bars(parts: dict[str, list[Row]]) -> list[Row]:
-    """The bars that were set, each with the worst figure among the rows it is about."""
-    trained = [row for row in parts.get("training", []) if isinstance(row["dura"], Figure)]
+    """The bars, which are the speeds that we want, each with the worst result among its rows."""
+    trained = [row for row in parts.get("training", []) if isinstance(row["dura"], Measured)]
     ranked, started = parts.get("evaluation", []), parts.get("startup", [])
     fb = [row for row in trained if row["graph"].startswith("fb15k-237")]
     wide, wide_ranked = ([row for row in rows if row["rank"] >= 200] for rows in (trained, ranked))
@@ -240,28 +244,28 @@ def bars(parts: dict[str, list[Row]]) -> list[Row]:
 
 
 def beyond_tables(kind: str, rows: list[Row]) -> Row:
-    """How much of a matrix questions × entities is held beside the tables, from the fewest to the most entities."""
+    """Memory in addition to the tables, as a share of a matrix questions × entities; from fewest to most entities."""
     few, *_, many = (row for row in rows if row["work"] == kind)
     tables, held, matrix = (many[key] - few[key] for key in ("tables", "peak", "questions × entities"))
     return {"program": kind, "entities": many["entities"], "share": (held - tables) / matrix}
 
 
 def bar(name: str, limit: float, rows: list[Row], key: str, at_least: bool) -> Row:
-    """One bar beside the worst of its figures."""
+    """One bar with the worst of its results."""
     found = [(row, row[key]) for row in rows if row[key] is not None]
-    figures = [(value.median if isinstance(value, Figure) else value, row) for row, value in found]
+    results = [(value.median if isinstance(value, Measured) else value, row) for row, value in found]
     wanted = f"{'≥' if at_least else '≤'} {limit:g}"
-    if not figures:
+    if not results:
         return {"bar": name, "wanted": wanted, "measured": None, "reached": "not measured", "worst of": ""}
-    worst, row = (min if at_least else max)(figures, key=lambda pair: pair[0])
+    worst, row = (min if at_least else max)(results, key=lambda pair: pair[0])
     reached = worst >= limit if at_least else worst <= limit
     where = " ".join(str(row[key]) for key in ("graph", "model", "rank", "entities", "program") if key in row)
-    rest = f"{where} ({len(figures)} row{'s' if len(figures) > 1 else ''})"
+    rest = f"{where} ({len(results)} row{'s' if len(results) > 1 else ''})"
     return {"bar": name, "wanted": wanted, "measured": worst, "reached": "yes" if reached else "no", "worst of": rest}
 
 
 def main() -> None:
-    """Run the parts that were asked for."""
+    """Run the chosen parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--parts", nargs="+", choices=PARTS, help="which parts (default: all; blocks and dated in the long form only)"
@@ -274,7 +278,7 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="smaller synthetic graphs, to try the program itself")
     given = parser.parse_args()
     options = Options(given.full, given.scale, given.data, given.out)
-    # As `dura train` does, here for everybody; torch's threads have it if it is said before they start.
+    # As in `dura train`, but for all competitors. It must be set before torch starts its threads.
     torch.set_flush_denormal(True)
     facts = measure.machine()
     console.print(f"{facts['processor']}, {facts['threads']} threads, torch {facts['torch']}, load {facts['load']}\n")
@@ -282,8 +286,8 @@ def main() -> None:
     for name in given.parts or [part for part in PARTS if options.full or part not in LONG_ONLY]:
         parts[name] = PARTS[name](options)
         document = {"full": options.full, "scale": options.scale, "parts": parts, "bars": bars(parts)}
-        measure.write(options.out / "speed.json", document)  # after each part: a run may be stopped
-    show("bars, against the worst row of each", bars(parts))
+        measure.write(options.out / "speed.json", document)  # after each part, because a run may be stopped
+    show("bars: each with its worst row", bars(parts))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Who competes and on what: the graphs, and one turn of dura, the literal loop, PyKEEN and the bare matrix products.
+"""The graphs and the competitors: one turn of dura, the literal loop, PyKEEN and the bare matrix products.
 
-To add a competitor in training: a function (graph, model, rank) -> its turns, and a row in `TRAINING`.
+To add a competitor in training, write a function (graph, model, rank) -> its turns, and add a row to `TRAINING`.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from rival import Rival, version
 
 T = TypeVar("T")
 Turns = dict[str, Work]
-"""What a competitor may try, by name; its best counts."""
+"""The variants of a competitor, by name; the best one counts."""
 BATCH, STEPS, TURN = 500, 3, 1000
-"""Questions a batch and steps a turn of dura where the batch is given; rows a turn of the others, who are slower."""
+"""dura: questions per batch (if the batch is fixed) and steps per turn. The others, which are slower: rows per turn."""
 BATCHES, LITERAL_BATCHES, BOUND_BLOCKS = (1000, 2000), (500, 1000), (128, 256)
-"""Questions (of the literal loop: facts) a batch in training, of the bare product a block in evaluation; the better one counts."""
+"""Questions per batch (literal loop: facts), and questions per block of the bare product in evaluation. The better one counts."""
 MISSING = "not installed"
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A graph to be made up: its counts, and how fast the frequencies of entities and relations fall (Zipf)."""
+    """The shape of a synthetic graph: its counts, and how fast the frequencies of entities and relations fall (Zipf)."""
 
     entities: int
     relations: int
@@ -55,11 +55,11 @@ SHAPES = {
     "fb15k-237": Shape(14_541, 237, (272_115, 17_535, 20_466), 1.0, 1.65),
     "wn18rr": Shape(40_943, 11, (86_835, 3_034, 3_134), 0.8, 1.0),
 }
-"""The falls are chosen so that a question has about as many answers as in the real graph, 3.6 and 1.7."""
+"""The falls are chosen so that a question has about as many answers as in the real graphs: 3.6 and 1.7."""
 
 
 def drawn_facts(shape: Shape, seed: int = 0) -> IntArray:
-    """Distinct facts of this shape in random order."""
+    """Distinct random facts of this shape, in random order."""
     rng = np.random.default_rng(seed)
 
     def draw(n: int, fall: float, size: int) -> IntArray:
@@ -74,7 +74,7 @@ def drawn_facts(shape: Shape, seed: int = 0) -> IntArray:
 
 
 def made_up(shape: Shape, name: str) -> Graph:
-    """A graph of this shape."""
+    """A synthetic graph of this shape."""
     train, valid, test = np.split(drawn_facts(shape), np.cumsum(shape.facts)[:2])
     names = (("e", shape.entities), ("r", shape.relations))
     entities, relations = (Vocabulary(f"{kind}{i:08}" for i in range(n)) for kind, n in names)
@@ -83,13 +83,13 @@ def made_up(shape: Shape, name: str) -> Graph:
 
 @cache
 def graph_of(name: str, scale: float) -> Graph:
-    """The graph of this name where it is at hand, else one of its shape; a scale other than 1 makes one up always."""
+    """The graph of this name if it is on this machine, otherwise a synthetic one. A scale other than 1 is always synthetic."""
     listing = find(name)
     if scale == 1 and listing is not None and listing.path is not None:
         return dura.load(name)
     if name not in SHAPES:
         return dura.load(name)
-    console.print(f"{name}* is a synthetic graph of that shape; dura data get {name} brings the real one")
+    console.print(f"{name}* is a synthetic graph of the same shape; get the real one with: dura data get {name}")
     shape = SHAPES[name]
     train, valid, test = (max(100, int(scale * n)) for n in shape.facts)
     smaller = replace(shape, entities=max(100, int(scale * shape.entities)), facts=(train, valid, test))
@@ -97,7 +97,7 @@ def graph_of(name: str, scale: float) -> Graph:
 
 
 def forever(make: Callable[[int], Iterator[T]]) -> Iterator[T]:
-    """One epoch after the other."""
+    """One epoch after the other, without end."""
     for epoch in count():
         yield from make(epoch)
 
@@ -105,10 +105,10 @@ def forever(make: Callable[[int], Iterator[T]]) -> Iterator[T]:
 def trainer_of(
     name: str, sizes: Sizes, questions: Questions, rank: int, block: int | None = None, regularizer: str = "dura"
 ) -> Trainer:
-    """dura with cross entropy, a regularizer and Adagrad, as `dura train` has them but for a smaller rate.
+    """dura with cross entropy, a regularizer and Adagrad, as in `dura train` but with a smaller learning rate.
 
-    Adagrad moves every number by the rate in each of the first steps: at 0.1 and ranks of 500 and more the scores of RESCAL grow so
-    large meanwhile that most of them are computed twice, which is not what a step of an epoch takes.
+    In the first steps Adagrad moves every number by the learning rate. With 0.1 and ranks of 500 and more, the scores of RESCAL
+    then become so large that most of them are computed twice. A usual step does not do this.
     """
     model = MODELS.build(name, {"rank": rank}, sizes)
     objective = OBJECTIVES.build("cross-entropy", {} if block is None else {"block": block})
@@ -117,7 +117,7 @@ def trainer_of(
 
 
 def stepping(trainer: Trainer, steps: int = STEPS, batch: int = BATCH) -> Callable[[], None]:
-    """A few steps on the next batches of questions, gathering them included."""
+    """A few steps on the next batches of questions, including the time to gather them."""
     batches = forever(lambda epoch: trainer.questions.batches(batch, 0, epoch))
 
     def work() -> None:
@@ -128,12 +128,12 @@ def stepping(trainer: Trainer, steps: int = STEPS, batch: int = BATCH) -> Callab
 
 
 def facts_in(questions: Questions, batches: int, batch: int = BATCH) -> float:
-    """How many facts so many batches cover, by the average of the whole graph."""
+    """How many facts this many batches cover, by the average of the whole graph."""
     return batches * min(batch, len(questions)) * questions.facts / len(questions)
 
 
 def dura_turns(graph: Graph, name: str, rank: int) -> Turns:
-    """Steps of the trainer on batches of questions of two sizes, as many questions a turn with each."""
+    """Steps of the trainer with two batch sizes; a turn has the same number of questions with each."""
     trainer = trainer_of(name, graph.sizes, graph.questions, rank)
     steps = {size: max(BATCHES) // size for size in BATCHES}
     return {
@@ -143,7 +143,7 @@ def dura_turns(graph: Graph, name: str, rank: int) -> Turns:
 
 
 def literal_turns(graph: Graph, name: str, rank: int) -> Turns:
-    """Steps of the literal loop on batches of facts of two sizes."""
+    """Steps of the literal loop with two batch sizes."""
     facts = both_directions(graph.train, len(graph.relations))
 
     def turn(rows: int) -> Work:
@@ -162,7 +162,7 @@ def literal_turns(graph: Graph, name: str, rank: int) -> Turns:
 
 
 def pykeen_turns(graph: Graph, name: str, rank: int) -> Turns:
-    """Steps of its training loop with the batch size that suits it best; none where it is not installed."""
+    """Steps of PyKEEN's training loop with its fastest batch size; empty if PyKEEN is not installed."""
     if version() is None:
         return {}
     rival = Rival(name, graph.sizes, graph.train, rank)
@@ -171,7 +171,7 @@ def pykeen_turns(graph: Graph, name: str, rank: int) -> Turns:
 
 
 def bare_turns(graph: Graph, name: str, rank: int) -> Turns:
-    """The three products of a step of dura, all questions at once: in blocks they were never faster."""
+    """The three products of a step of dura, for all questions at once. In blocks they were never faster."""
     width = 2 * rank if name == "complex" else rank
     table, turns = torch.randn(len(graph.entities), width), Turns()
     for size in BATCHES:
@@ -182,7 +182,7 @@ def bare_turns(graph: Graph, name: str, rank: int) -> Turns:
 
 
 def three_products(query: Tensor, table: Tensor) -> Callable[[], None]:
-    """Scores, and from them the gradients of queries and table, all into memory that waits for them."""
+    """The scores, and from them the gradients of queries and table, all written into memory that is already allocated."""
     scores = torch.empty(len(query), len(table))
     back, gradient = torch.empty_like(query), torch.empty_like(table)
 
@@ -195,7 +195,7 @@ def three_products(query: Tensor, table: Tensor) -> Callable[[], None]:
 
 
 def one_product(queries: int, table: Tensor, block: int) -> Callable[[], None]:
-    """The scores of so many queries, block by block into the same memory."""
+    """The scores of this many queries, block by block into the same memory."""
     query, scores = torch.randn(queries, table.shape[1]), torch.empty(block, len(table))
 
     def work() -> None:
@@ -211,11 +211,11 @@ TRAINING: dict[str, Callable[[Graph, str, int], Turns]] = {
     "literal": literal_turns,
     "PyKEEN": pykeen_turns,
 }
-"""Who trains, in the order of their turns."""
+"""The competitors in training, in the order of their turns."""
 
 
 def needs(who: str, sizes: Sizes, name: str, rank: int) -> tuple[float, float]:
-    """About how many bytes a competitor holds all the time, and how many more during its turn; rather too many."""
+    """About how many bytes a competitor needs all the time, and how many more during its turn. A high estimate."""
     width, square = rank * (2 if name == "complex" else 1), rank * rank if name == "rescal" else 0
     entity = 4.0 * sizes.entities * width
     tables = entity * (2 if name == "cp" else 1) + 8.0 * sizes.relations * (square or width)
@@ -223,13 +223,13 @@ def needs(who: str, sizes: Sizes, name: str, rank: int) -> tuple[float, float]:
         return 3 * tables + 2e8, 0.2 * tables
     if who == "bound":
         return 3 * entity + 4.0 * sum(BATCHES) * sizes.entities, 0.0
-    # Tables, gradients and sums; in a turn gradients of single reads and five copies of what a batch has: scores, a matrix a fact.
+    # All the time: tables, gradients and sums. In a turn: the gradients of single reads, and five copies of scores and matrices.
     models = len(LITERAL_BATCHES) if who == "literal" else 1
     return 3 * models * tables, 3 * tables + 20.0 * TURN * (sizes.entities + square)
 
 
 def training_turns(graph: Graph, name: str, rank: int) -> tuple[Turns, dict[str, str]]:
-    """The turns of all who can take part, and why others cannot."""
+    """The turns of the competitors that can take part, and why the others cannot."""
     turns, absent = Turns(), dict[str, str]()
     room, held, most = 0.85 * free_memory(), 0.0, 0.0
     for who, make in TRAINING.items():

@@ -42,7 +42,7 @@ def check(points: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize("system", ["dura", "literal", "pykeen"])
-def test_a_run_writes_what_it_is_and_then_rising_figures(quality: Any, system: str, tmp_path: Path) -> None:
+def test_a_run_writes_what_it_is_and_then_rising_results(quality: Any, system: str, tmp_path: Path) -> None:
     if system == "pykeen" and find_spec("pykeen") is None:
         pytest.skip("PyKEEN is not installed")
     out = tmp_path / "run.jsonl"
@@ -109,5 +109,5 @@ def test_what_is_wrong_is_one_sentence(quality: Any, tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="quality: 'epochs' is not a setting; .*did you mean 'training.epochs'"):
         quality.main(["run", "dura", "umls", "--set", "epochs=3", "--minutes", "1", "--out", out])
     Path(out).write_text("")
-    with pytest.raises(SystemExit, match="quality: these files hold no figures yet"):
+    with pytest.raises(SystemExit, match="quality: these files hold no results yet"):
         quality.main(["plot", out, "--out", "q.png", "--json", "q.json"])

@@ -1,4 +1,4 @@
-"""The picture of every row beside the paper's: nothing is left out, and what is drawn are the presets' figures."""
+"""The figure of every row next to the paper's: no row is left out, and it shows the numbers of the presets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def test_every_row_that_ran_is_drawn_with_its_figure_and_the_papers(
+def test_every_row_that_ran_is_drawn_with_its_number_and_the_papers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: dict[str, dict[str, set[float]]] = {}

@@ -178,7 +178,7 @@ def test_published_settings(name: str) -> None:
     elif e.regularizer.name in ("dura1", "dura2"):
         assert tuple(e.regularizer.options.values()) == TEMPORAL[name]
     elif e.regularizer.name in ("fro", "reg-p1"):
-        assert "weight ours" in e.expected["source"]
+        assert "the weight is ours" in e.expected["source"]
 
 
 def test_rows_of_a_model_on_a_graph_differ_in_the_regularizer_alone() -> None:
