@@ -73,7 +73,7 @@ class Result:
         try:
             import pandas as pd
         except ImportError:
-            raise BadInput("pandas is not installed; use to_frame(), or: pip install 'dura[pandas]'") from None
+            raise BadInput("pandas is not installed; use to_frame(), or: pip install 'dura-kge[pandas]'") from None
         return pd.DataFrame(self.to_frame().to_dict(as_series=False))
 
     def __repr__(self) -> str:
