@@ -150,6 +150,26 @@ def test_rows_of_another_package_are_imported_only_when_asked_for(tmp_path: Path
     assert _run(tmp_path, "print(table.build('theirs', {'size': 5}).size, table.names())") == "5 ['own', 'theirs']"
 
 
+def test_a_row_that_names_its_class_is_imported_only_when_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "late.py").write_text("class Late:\n    def __init__(self, size: int = 3) -> None: self.size = size")
+    table = "table = Registry('model', 'dura.models', {'own': Own, 'late': 'late:Late'})\n"
+    seen = "print(table.names(), 'late' in table, 'late' in sys.modules)"
+    assert _run(tmp_path, table + seen) == "['own', 'late'] True False"
+    used = (
+        "table.get('own'); print('late' in sys.modules, table.build('late', {'size': 5}).size, 'late' in sys.modules)"
+    )
+    assert _run(tmp_path, table + used) == "False 5 True"
+    same = "import late; print(table.get('late') is table.get('late') is late.Late, dict(table.items())['late'])"
+    assert _run(tmp_path, table + same) == "True <class 'late.Late'>"
+
+
+def test_a_package_cannot_take_the_name_of_a_row_that_is_not_imported_yet(tmp_path: Path) -> None:
+    _package(tmp_path, "theirs_f", "late = theirs_f:X", "class X: ...")
+    table = "table = Registry('model', 'dura.models', {'late': 'late:Late'})\n"
+    said = _run(tmp_path, table + "try: table.names()\nexcept DuraError as error: print(error)")
+    assert said.startswith("the model 'late' is offered twice, by dura itself and by the package 'theirs_f'")
+
+
 def test_a_clash_is_an_error(tmp_path: Path) -> None:
     show = "\ntry: table.names()\nexcept DuraError as error: print(error)"
     _package(tmp_path / "one", "theirs_b", "own = theirs_b:X", "class X: ...")

@@ -6,7 +6,7 @@
 >>> model.evaluate()  # doctest: +SKIP
 >>> model.predict(head="steroid", relation="affects", k=3)  # doctest: +SKIP
 
-The names below are the public face; importing `dura` imports neither torch nor polars.
+The names below are public; importing `dura` imports neither torch nor polars.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dura.config import Experiment
     from dura.data.graph import Graph
     from dura.runs.api import fit, from_facts, load, open, read  # noqa: A004
+    from dura.runs.trackers import Tracker
     from dura.runs.trained import Trained
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "DuraError",
     "Experiment",
     "Graph",
+    "Tracker",
     "Trained",
     "__version__",
     "fit",
@@ -39,6 +41,7 @@ __all__ = [
 _HOMES = {
     "Experiment": "dura.config",
     "Graph": "dura.data.graph",
+    "Tracker": "dura.runs.trackers",
     "Trained": "dura.runs.trained",
     "fit": "dura.runs.api",
     "from_facts": "dura.runs.api",

@@ -1,7 +1,10 @@
 """Registry: plain tables name -> class, joined by entry points of other packages; a clash is an error.
 
+A row is a class, or "module:Class" if the module is only to be imported when the class is used. The names of such a table
+cost nothing, so help texts can list them without importing torch.
+
 The constructor is the schema: a parameter whose type can be written in TOML (bool, int, float, str, Literal,
-unions and lists of them) is a setting, the others are handed over by the program.
+unions and lists of them) is a setting; the program passes the others.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, Union, cast
 
 from dura.types import BadInput, DuraError
@@ -42,12 +46,12 @@ class Option(NamedTuple):
 
     @property
     def required(self) -> bool:
-        """True where the constructor has no default."""
+        """True if the constructor has no default."""
         return self.default is inspect.Parameter.empty
 
 
 class Registry(Generic[T]):
-    """A table of classes by name, of one `kind`; packages add rows by entry points of `entry_point_group`.
+    """A table of classes by name, of one `kind`; other packages add rows by entry points of `entry_point_group`.
 
     >>> class Dura:
     ...     def __init__(self, weight: float = 0.05) -> None:
@@ -55,16 +59,18 @@ class Registry(Generic[T]):
     >>> table = Registry("regularizer", "dura.regularizers", {"dura": Dura})
     >>> table.build("dura", {"weight": 1}).weight
     1.0
+    >>> Registry("number", "dura.numbers", {"fraction": "fractions:Fraction"}).get("fraction")
+    <class 'fractions.Fraction'>
     """
 
-    def __init__(self, kind: str, entry_point_group: str, members: dict[str, type[T]]) -> None:
+    def __init__(self, kind: str, entry_point_group: str, members: Mapping[str, type[T] | str]) -> None:
         self.kind = kind
         self.entry_point_group = entry_point_group
         self._members = dict(members)
         self._points: dict[str, EntryPoint] | None = None
 
     def names(self) -> list[str]:
-        """All names: our own in the table's order, then those of other packages (not yet imported)."""
+        """All names: our own in the table's order, then those of other packages. Nothing is imported."""
         return list(dict.fromkeys([*self._members, *self._joined()]))
 
     def __iter__(self) -> Iterator[str]:
@@ -74,19 +80,23 @@ class Registry(Generic[T]):
         return name in self._members or name in self._joined()
 
     def items(self) -> list[tuple[str, type[T]]]:
-        """All rows (name, class)."""
+        """All rows (name, class), each of them imported."""
         return [(name, self.get(name)) for name in self.names()]
 
     def get(self, name: str) -> type[T]:
-        """The class called `name`; an unknown name is an error that tells the known ones."""
-        if name not in self._members:
+        """The class called `name`; the error for an unknown name lists the known ones."""
+        row = self._members.get(name)
+        if row is None:
             point = self._joined().get(name)
             if point is None:
                 known = self.names()
                 hint = did_you_mean(name, known)
                 raise BadInput(f"the {self.kind} {name!r} is not known; known are {', '.join(known)}{hint}")
-            self._members[name] = self._load(point)
-        return self._members[name]
+            row = self._members[name] = self._load(point)
+        elif isinstance(row, str):
+            module, _, attribute = row.partition(":")
+            row = self._members[name] = cast(type[T], getattr(import_module(module), attribute))
+        return row
 
     def options(self, name: str) -> dict[str, Option]:
         """The settings of the class called `name`, in the constructor's order."""
@@ -102,10 +112,10 @@ class Registry(Generic[T]):
         }
 
     def build(self, name: str, options: Mapping[str, Value | None], *args: object) -> T:
-        """Call the class with what the program hands over (`args`) and the user's checked `options`."""
+        """Call the class with the program's own arguments (`args`) and the user's checked `options`."""
         make = cast(Callable[..., T], self.get(name))
-        handed = list(inspect.signature(make).parameters)[: len(args)]
-        known = {key: option for key, option in self.options(name).items() if key not in handed}
+        passed = list(inspect.signature(make).parameters)[: len(args)]
+        known = {key: option for key, option in self.options(name).items() if key not in passed}
         for key in options:
             if key not in known:
                 has = f"it has {', '.join(known)}" if known else "it has none"
@@ -117,7 +127,7 @@ class Registry(Generic[T]):
         return make(*args, **checked)
 
     def _joined(self) -> dict[str, EntryPoint]:
-        """The rows of other packages, looked up once and only when needed: reading metadata takes time."""
+        """The rows of other packages, read once and only when needed: reading metadata takes time."""
         if self._points is None:
             from importlib.metadata import entry_points
 

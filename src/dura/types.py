@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 IntArray = NDArray[np.integer[Any]]
 FloatArray = NDArray[np.float64]

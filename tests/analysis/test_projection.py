@@ -180,5 +180,5 @@ def test_a_collapsed_model_and_a_missing_scikit_learn_end_in_a_sentence(monkeypa
     for module in ("threadpoolctl", "sklearn"):
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, module, None)
-            with pytest.raises(DuraError, match=r"pip install 'dura\[studies\]'"):
+            with pytest.raises(DuraError, match=r"pip install 'dura-kge\[studies\]'"):
                 picture(np.eye(8))

@@ -80,5 +80,5 @@ def test_numbers_that_make_no_sense_and_a_missing_scipy(monkeypatch: pytest.Monk
     with pytest.raises(BadInput, match="draws is 0"):
         check(draws=0)
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
-    with pytest.raises(DuraError, match=r"pip install 'dura\[studies\]'"):
+    with pytest.raises(DuraError, match=r"pip install 'dura-kge\[studies\]'"):
         check(STATEMENTS[:1], draws=1, starts=1)

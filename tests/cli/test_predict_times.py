@@ -90,8 +90,8 @@ def test_questions_from_a_file(home: Path) -> None:
         (["--head", "p03", "--relation", "r1", "--time", "May"], "whose times are dates from 2014-01-01 to 2014-01-12"),
         (["--head", "p03", "--relation", "r1", "--tail", "p07"], "or both to ask when (--when, elsewhere the time ?)"),
         (["--head", "p03", "--relation", "r1", "--when"], "--when asks at which times a fact holds, so it needs --head"),
-        (["--head=p03", "--relation=r1", "--tail=p07", "--when", "--time=2014"], "--time cannot be given beside it"),
-        (["--input", "questions.tsv", "--when"], "--time and --when cannot be given beside it"),
+        (["--head=p03", "--relation=r1", "--tail=p07", "--when", "--time=2014"], "--time cannot be given together with it"),
+        (["--input", "questions.tsv", "--when"], "--time and --when cannot be given together with it"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_sentence_and_exit_code_2(

@@ -92,12 +92,12 @@ def test_the_report_can_be_read(home: Path) -> None:
     ("arguments", "sentence"),
     [
         (["export", "dura", "out", "--float16", "--int8"], "give --float16 or --int8, not both"),
-        (["export", "dura", "out", "--sparse", 1.5], "at least 0 and below 1, such as 0.7, not 1.5"),
+        (["export", "dura", "out", "--sparse", 1.5], "at least 0 and below 1, not 1.5"),
         (["export", "dura", "none"], "not an empty folder; name a new folder to export to"),
         (["study", "sparsity", "dura", "--shares", "0,half"], "takes numbers with commas between"),
         (["study", "sparsity", "dura", "--shares", "0,1"], "at least 0 and below 1, such as 0,0.5,0.9, not 0,1"),
         (["study", "sparsity", "dura", "./dura"], "the run dura is given more than once"),
-        (["export", "dura", "dura/inner"], "dura/inner is inside the run that is exported; name a folder beside it"),
+        (["export", "dura", "dura/inner"], "dura/inner is inside the run that is exported; name a folder next to it"),
         (["study", "sparsity", "nowhere"], "there is no run folder nowhere"),
     ],
 )

@@ -20,7 +20,7 @@ import typer.main
 from typer.testing import CliRunner
 
 import dura
-from dura.cli.main import app
+from dura.__main__ import app
 from dura.config import Experiment, GraphSettings, Section, SmoothnessSettings, TrainingSettings
 from dura.models import MODELS
 from dura.objectives import OBJECTIVES

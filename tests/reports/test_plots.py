@@ -99,5 +99,5 @@ def test_an_unknown_ending_is_one_sentence_and_leaves_nothing(tmp_path: Path) ->
 
 def test_without_matplotlib_the_sentence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(DuraError, match=r"pip install 'dura\[studies\]'"), figure():
+    with pytest.raises(DuraError, match=r"pip install 'dura-kge\[studies\]'"), figure():
         pass

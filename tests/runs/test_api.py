@@ -8,6 +8,7 @@ import pytest
 
 import dura
 from dura.types import BadInput, Sizes
+from graphs import random_graph
 
 
 def test_read_with_a_column_of_times(tmp_path: Path) -> None:
@@ -64,3 +65,43 @@ def test_a_temporal_model_is_trained_saved_opened_and_asked(tmp_path: Path) -> N
     assert opened.when(head="p0", relation="visits", tail="p1", k=12, known=True) == times
     with pytest.raises(BadInput, match=r"from 2014-01-01 to 2014-01-12, so a question needs one too \(--time"):
         opened.predict(head="p0", relation="visits")
+
+
+def test_one_method_asks_for_entities_and_times(tmp_path: Path) -> None:
+    facts = [(f"p{i}", "visits", f"p{(i + day) % 5}", f"2014-01-{day:02d}") for i in range(5) for day in range(1, 5)]
+    model = dura.fit(dura.from_facts(facts, valid_share=0, test_share=0), rank=4, epochs=1, progress=False)
+    asked = [("p0", "visits", "p1", "?"), ("p0", "visits", None, "2014-01-02"), (None, "visits", "p3", "2014-01-01")]
+    times, tails, heads = model.ask(asked, 2, known=True)
+    assert times == model.when(head="p0", relation="visits", tail="p1", k=2, known=True)
+    alone = model.predict(head="p0", relation="visits", time="2014-01-02", k=2, known=True)
+    assert (tails.question, [a.shown for a in tails]) == (alone.question, [a.shown for a in alone])
+    assert [times.question.when, tails.question.when, heads.question.when] == [True, False, False]
+    assert [a.shown for a in model.predict_many([asked[2]], 2, known=True)[0]] == [a.shown for a in heads]
+    with pytest.raises(BadInput, match="asks for a time; `when` and `ask` answer it"):
+        model.predict_many([("p0", "visits", "p1", "?")])
+
+
+@pytest.mark.parametrize("question", [("a", "r"), ("a", None, "b"), ("a", "r", "b", "?", "c"), "a r ?"])
+def test_a_question_of_another_shape_is_refused(question: object) -> None:
+    model = dura.fit(random_graph(), rank=2, epochs=0, progress=False)
+    with pytest.raises(
+        BadInput, match=r"^a question is \(head, relation, tail\) or \(head, relation, tail, time\), not "
+    ):
+        model.ask([question])  # type: ignore[list-item]
+
+
+def test_a_model_describes_itself(tmp_path: Path) -> None:
+    model = dura.fit(random_graph(), model="distmult", rank=4, epochs=0, regularizer="n3", progress=False)
+    about = model.describe()
+    assert (about["run"], about["model"], about["rank"], about["regularizer"]) == (None, "distmult", 4, "n3")
+    sizes = model.graph.sizes
+    assert about["graph"] == {"name": "random", "entities": sizes.entities, "relations": sizes.relations, "times": None}
+    assert about["tables"] == {
+        "sparse": False,
+        "dtype": "float32",
+        "bytes": 4 * 4 * (sizes.entities + 2 * sizes.relations),
+    }
+    saved = dura.open(model.export(tmp_path / "small", dtype="int8")).describe()
+    assert (saved["run"], saved["tables"]["dtype"]) == ("small", "int8")
+    with pytest.raises(BadInput, match="inside the run that is exported; name a folder next to it"):
+        dura.open(tmp_path / "small").export(tmp_path / "small" / "inner")

@@ -10,7 +10,7 @@ import pytest
 import dura
 from dura.records import RunFolder
 from dura.runs.api import choose
-from dura.runs.evaluations import keep
+from dura.runs.evaluations import evaluate_run, keep
 from dura.runs.run import train
 from dura.runs.trained import Trained
 from graphs import random_graph
@@ -36,6 +36,20 @@ def test_a_result_is_appended_as_it_is_with_the_epoch_of_its_tables(run: Trained
     best = max((r for r in before if "valid" in r), key=lambda r: r["valid"]["mrr"])
     assert record["epoch"] == best["epoch"]
     assert record["mrr"] == best["valid"]["mrr"]
+
+
+def test_a_run_is_opened_evaluated_and_its_result_kept(run: Trained) -> None:
+    assert run.path is not None
+    said: list[str] = []
+    result = evaluate_run(run.path, "valid", "side", notify=said.append)
+    assert result.to_dict() == run.evaluate("valid", "side").to_dict()
+    assert RunFolder.open(run.path).records()[-1]["by"] == result.to_dict()["by"]
+    with RunFolder(run.path).lock():
+        again = evaluate_run(run.path, "valid", notify=said.append)
+    assert again.mrr == result.mrr
+    assert [sentence.partition(": ")[0] for sentence in said] == [
+        f"the result is not kept in the records of {run.path}"
+    ]
 
 
 def test_without_valid_facts_the_tables_are_those_of_the_last_epoch(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_unknown_trackers_and_missing_packages_are_one_sentence(monkeypatch: pyt
     for name, module in (("tensorboard", "torch.utils.tensorboard"), ("mlflow", "mlflow")):
         with monkeypatch.context() as without:
             without.setitem(sys.modules, module, None)
-            with pytest.raises(DuraError, match=rf"'{name}' needs the package .*pip install 'dura\[tracking\]'"):
+            with pytest.raises(DuraError, match=rf"'{name}' needs the package .*pip install 'dura-kge\[tracking\]'"):
                 open_trackers([name])
 
 

@@ -269,6 +269,6 @@ def test_a_run_that_is_gone_stays_the_best(tmp_path: Path) -> None:
 
 def test_a_missing_extra_is_told_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweeping, "find_spec", lambda name: None if name == "optuna" else object())
-    with pytest.raises(DuraError, match=r"sweeps need optuna; .* pip install 'dura\[studies\]'"):
+    with pytest.raises(DuraError, match=r"sweeps need optuna; .* pip install 'dura-kge\[studies\]'"):
         sweep(plan(), tmp_path / "sweep")
     assert not (tmp_path / "sweep").exists()

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -23,7 +24,6 @@ import torch
 import uvicorn
 
 import dura
-from dura import inference
 from dura.runs.trained import Trained
 from dura.tables.packed import Csr
 from dura.types import BadInput
@@ -134,12 +134,14 @@ def test_bad_requests_get_a_sentence_and_harm_nobody(home: Path, monkeypatch: py
         assert get(ask, head="us", relation="embassy") == (400, unknown)
         assert get(ask, head="usa") == (400, "relation: Field required")
         assert get(ask, relation="embassy")[1].startswith("a question has exactly one hole")
-        assert get(ask, head="usa", relation="embassy", k=0)[1].startswith("k: Input should be greater than")
+        assert get(ask, head="usa", relation="embassy", k=1001)[1].startswith(
+            "k: Input should be less than or equal to"
+        )
         assert get(ask, head="usa", relation="embassy", top=3) == (400, "top: Extra inputs are not permitted")
         assert get(ask, head="usa", relation="embassy", time="2014")[1].startswith(
             "the facts of this graph have no times"
         )
-        assert post(ask, b'{"questions"')[1].startswith("the body is no JSON: ")
+        assert post(ask, b'{"questions"')[1].startswith("the body is not JSON: ")
         assert post(ask, {"questions": []})[1].startswith("questions: List should have at least 1 item")
         assert post(ask, {"questions": [{"head": "usa"}]}) == (400, "questions.0.relation: Field required")
         many = [{"head": "usa", "relation": "embassy"}] * (service.MOST + 1)
@@ -148,7 +150,7 @@ def test_bad_requests_get_a_sentence_and_harm_nobody(home: Path, monkeypatch: py
             "20 questions with k 501 are more than 10,000"
         )
         assert post(ask, b" " * (service.LARGEST + 1)) == (413, "the body is larger than 1,048,576 bytes")
-        assert post(ask, b"\xff")[1].startswith("the body is no JSON: ")
+        assert post(ask, b"\xff")[1].startswith("the body is not JSON: ")
         assert post(ask, {"questions": many[:1], "query": 1}) == (400, "query: Extra inputs are not permitted")
         assert post(ask, [])[1].startswith("the body: Input should be an object")
         assert get(ask, head="x" * 1001, relation="embassy")[1].startswith("head: String should have at most 1000")
@@ -176,7 +178,7 @@ def test_clients_do_not_disturb_each_other(home: Path, monkeypatch: pytest.Monke
 
 def test_a_busy_or_broken_model_is_no_silent_service(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trained, busy, go_on = dura.open(home / "dense"), Event(), Event()
-    real = inference.ask
+    real = Trained.ask
 
     def slow(*arguments: Any, **options: Any) -> Any:
         if busy.is_set():
@@ -186,7 +188,7 @@ def test_a_busy_or_broken_model_is_no_silent_service(home: Path, monkeypatch: py
         raise RuntimeError("not enough memory: you tried to allocate")
 
     with serving(trained, monkeypatch) as address, ThreadPoolExecutor(1) as client:
-        monkeypatch.setattr(service, "ask", slow)
+        monkeypatch.setattr(Trained, "ask", slow)
         waiting = client.submit(get, f"{address}/predict", head="usa", relation="embassy")
         assert busy.wait(20)
         assert get(address)["rank"] == 10
@@ -233,10 +235,23 @@ def test_the_command_serves_until_told_to_end(home: Path, end: signal.Signals) -
     assert "Traceback" not in rest
 
 
+def test_help_needs_no_fastapi_and_the_command_says_what_to_install(home: Path) -> None:
+    for missing in ("fastapi", "uvicorn"):
+        code = f"import sys; sys.modules[{missing!r}] = None; from dura.__main__ import main; main()"
+        call = partial(subprocess.run, cwd=home, capture_output=True, text=True)
+        shown = call([sys.executable, "-c", code, "serve", "--help"])
+        assert (shown.returncode, "dura serve runs/mine" in shown.stdout) == (0, True)
+        done = call([sys.executable, "-c", code, "serve", "dense"])
+        sentence = "dura: the service needs fastapi and uvicorn; pip install 'dura-kge[serve]'\n"
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", sentence)
+
+
 def test_a_port_that_is_taken_is_said(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(BadInput, match=rf"^127\.0\.0\.1 port {port} cannot be listened at: .*another by --host or"):
+        with pytest.raises(
+            BadInput, match=rf"^the service cannot listen at 127\.0\.0\.1 port {port}: .*another with --host or"
+        ):
             service.serve(dura.open(home / "dense"), "127.0.0.1", port, quiet=True, ready=print)
-    with pytest.raises(BadInput, match=r"^a\.\.b port 1 cannot be listened at: "):
+    with pytest.raises(BadInput, match=r"^the service cannot listen at a\.\.b port 1: "):
         service.serve(dura.open(home / "dense"), "a..b", 1, quiet=True, ready=print)

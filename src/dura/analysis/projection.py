@@ -198,6 +198,6 @@ def _one_thread() -> Iterator[None]:
         import sklearn  # type: ignore[import-untyped] # noqa: F401
         from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
     except ImportError:
-        raise DuraError("projections need scikit-learn; install it with: pip install 'dura[studies]'") from None
+        raise DuraError("projections need scikit-learn; install it with: pip install 'dura-kge[studies]'") from None
     with threadpool_limits(1):
         yield

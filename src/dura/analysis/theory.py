@@ -234,7 +234,7 @@ def _minimise(statement: Statement, columns: Columns, chance: Generator) -> tupl
     try:
         from scipy.optimize import minimize
     except ImportError:
-        raise DuraError("the minimisations need scipy; install it with: pip install 'dura[studies]'") from None
+        raise DuraError("the minimisations need scipy; install it with: pip install 'dura-kge[studies]'") from None
     split, norm = _Split(columns), columns.bound()
     path: list[float] = []
 

@@ -1,4 +1,4 @@
-"""What the commands share: output, errors, notices and the options that several of them have."""
+"""What the commands share: output, errors, notices, and options that several commands have."""
 
 from __future__ import annotations
 
@@ -19,24 +19,26 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 HELP: dict[str, Any] = {"rich_markup_mode": None, "context_settings": {"help_option_names": ["-h", "--help"]}}
-"""Plain help texts: examples stay as typed, and rich need not be imported."""
+"""Plain help texts: examples stay as typed, and rich is not imported."""
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder made by 'dura train'.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, nothing else there.")]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document and nothing else on standard output.")
+]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress display.")]
 TimeOption = Annotated[
     str | None,
     typer.Option(
         metavar="COLUMN",
-        help="Which column holds the time of a fact, or which two its begin and end, e.g. 3, date or begin,end; "
-        "head, relation, tail are the first three others, or --columns.",
+        help="The column of times, or the two columns of begin and end, e.g. 3, date or begin,end. "
+        "Head, relation and tail are --columns, or the first three other columns.",
     ),
 ]
 DeviceOption = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1 or mps.")]
 
 
 def print_json(document: Mapping[str, Any]) -> None:
-    """Write one JSON document; numbers that JSON does not have become null."""
+    """Write one JSON document; numbers that are not finite become null."""
     typer.echo(json.dumps(_plain(document), ensure_ascii=False, indent=2, allow_nan=False))
 
 
@@ -51,7 +53,7 @@ def _plain(value: Any) -> Any:
 
 
 def say(sentence: str) -> None:
-    """A line for the person at the terminal, on standard error."""
+    """Write a line on standard error."""
     typer.echo(sentence, err=True)
 
 
@@ -70,7 +72,7 @@ def assignment(text: str) -> tuple[str, str]:
 
 
 def free_folder(parent: str, stem: str) -> Path:
-    """The first of PARENT/STEM-1, PARENT/STEM-2, … that is not there yet."""
+    """The first of PARENT/STEM-1, PARENT/STEM-2, … that does not exist yet."""
     n = 1
     while (folder := Path(parent) / f"{stem}-{n}").exists():
         n += 1
@@ -78,7 +80,7 @@ def free_folder(parent: str, stem: str) -> Path:
 
 
 def check_out(out: Path) -> None:
-    """See before the work that files can be written into a folder, which need not be there; nothing is left behind."""
+    """Check before the work that files can be written into a folder, which need not exist yet; nothing is left in it."""
     missing: list[Path] = []
     try:
         missing = [folder for folder in (out, *out.parents) if not folder.exists()]
@@ -99,7 +101,7 @@ def check_out(out: Path) -> None:
 
 @contextmanager
 def counting_bar(title: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error that is told (done, of how many); nothing where that is no terminal."""
+    """A bar on standard error that is called with (done, total); nothing is shown if standard error is not a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

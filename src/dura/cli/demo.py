@@ -1,4 +1,4 @@
-"""`dura demo`: the main job on a bundled graph, from training to answers, in a minute."""
+"""`dura demo`: from training to answers on a bundled graph, in about a minute."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import typer
 from dura.cli.common import JsonOption, QuietOption, free_folder, print_json, print_table, say
 
 if TYPE_CHECKING:
-    from dura.data.graph import Graph
     from dura.evaluation import Result
     from dura.runs.trained import Trained
 
@@ -19,7 +18,7 @@ QUESTIONS = (
     (None, "treats", "disease_or_syndrome"),
     ("bacterium", "causes", None),
 )
-RIVALS = ("none", "n3")
+OTHERS = ("none", "n3")
 
 
 def demo(
@@ -29,21 +28,28 @@ def demo(
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Train ComplEx with DURA on the bundled UMLS graph, compare it with no regularizer and with N3, ask it.
+    """Train ComplEx with DURA on the bundled UMLS graph, compare it with no regularizer and with N3, and ask it questions.
 
     Example:
 
         dura demo --out runs/demo
     """
-    from dura.data import load
+    from dura.cli.train import stop_on_interrupt
+    from dura.runs.api import load
+    from dura.runs.start import Choices, start_run
 
     graph, out = load("umls"), out or free_folder("runs", "demo")
     if not quiet:
         say(f"dura: {graph!r}")
-    kept = _train("dura", graph, out, quiet)
-    models = {"dura": kept, **{name: _train(name, graph, None, quiet) for name in RIVALS}}
+
+    def fit(regularizer: str, folder: Path | None = None) -> Trained:
+        choices = Choices(f"umls/complex-{regularizer}")
+        return start_run(graph, choices, out=folder, progress=not quiet, stopping=stop_on_interrupt)
+
+    kept = fit("dura", out)
+    models = {"dura": kept, **{name: fit(name) for name in OTHERS}}
     results = {name: trained.evaluate("test") for name, trained in models.items()}
-    answers = kept.predict_many(QUESTIONS, k=3)
+    answers = kept.ask(QUESTIONS, k=3)
     if as_json:
         figures = {name: result.to_dict() for name, result in results.items()}
         print_json({"run": str(out), "results": figures, "questions": [a.to_dict() for a in answers]})
@@ -53,17 +59,6 @@ def demo(
         typer.echo(repr(a))
     typer.echo(f"run folder {out}")
     say(f"next: dura evaluate {out} --by category    dura predict {out} --head virus --relation causes")
-
-
-def _train(regularizer: str, graph: Graph, out: Path | None, quiet: bool) -> Trained:
-    from dura.cli.train import stop_on_interrupt
-    from dura.runs.presets import preset
-    from dura.runs.run import train
-    from dura.training.display import display
-
-    experiment = preset(f"umls/complex-{regularizer}")
-    with stop_on_interrupt() as stopped, display(experiment, graph.name, quiet) as listener:
-        return train(experiment, graph, out, listeners=(listener,), stopped=stopped)
 
 
 def _print(results: dict[str, Result]) -> None:

@@ -19,7 +19,7 @@ class SplitName(StrEnum):
 
 
 class Grouping(StrEnum):
-    """What figures can be broken down by."""
+    """The groups that metrics can be computed for."""
 
     relation = "relation"
     category = "category"
@@ -38,21 +38,23 @@ def evaluate(
     run: RunArgument,
     split: Annotated[SplitName, typer.Option(help="The facts to rank.")] = SplitName.test,
     by: Annotated[
-        Grouping | None, typer.Option(help="Also by relation, relation category, side, or category and side.")
+        Grouping | None,
+        typer.Option(help="Also show metrics by relation, relation category, side, or category and side."),
     ] = None,
     filtering: Annotated[
         Filtering,
         typer.Option(
-            "--filter", help="Leave out what is known at the fact's time, or (static) at any; facts with times only."
+            "--filter",
+            help="If facts have times: leave out what is known at the fact's time, or (static) at any time.",
         ),
     ] = Filtering.time_aware,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
     device: DeviceOption = "cpu",
 ) -> None:
-    """Rank every fact of a split among all entities, other known answers left out, and print the metrics.
+    """Rank every fact of a split among all entities, without the other known answers, and print the metrics.
 
-    They are kept in the run's records too, where 'dura report' finds them.
+    They are also kept in the run's records, where 'dura report' finds them.
 
     Examples:
 
@@ -64,14 +66,18 @@ def evaluate(
 
         dura evaluate runs/mine --json | jq .mrr
     """
-    from dura.runs.evaluations import keep
-    from dura.runs.trained import open_run
+    from dura.runs.evaluations import evaluate_run
 
-    trained = open_run(run, device)
     with counting_bar("ranking", quiet) as progress:
-        result = trained.evaluate(split.value, by.value if by else None, filter=filtering.value, progress=progress)
-    if unkept := keep(run, result):
-        say(f"dura: {unkept}")
+        result = evaluate_run(
+            run,
+            split.value,
+            by.value if by else None,
+            filter=filtering.value,
+            device=device,
+            progress=progress,
+            notify=lambda sentence: say(f"dura: {sentence}"),
+        )
     if as_json:
         print_json({**result.to_dict(), "run": str(run)})
     else:

@@ -21,18 +21,18 @@ def export(
         float | None,
         typer.Option(
             metavar="SHARE",
-            help="Make this share of the entities' entries zero, the smallest ones, and store the others.",
+            help="Make this share of the entities' entries zero (the smallest) and store only the others, e.g. 0.7.",
         ),
     ] = None,
-    float16: Annotated[bool, typer.Option("--float16", help="Two bytes an entry.")] = False,
-    int8: Annotated[bool, typer.Option("--int8", help="One byte an entry, and a scale a row.")] = False,
-    test: Annotated[bool, typer.Option("--test", help="Measure the loss on the test facts too.")] = False,
+    float16: Annotated[bool, typer.Option("--float16", help="Two bytes per entry.")] = False,
+    int8: Annotated[bool, typer.Option("--int8", help="One byte per entry, and one scale per row.")] = False,
+    test: Annotated[bool, typer.Option("--test", help="Also measure how much MRR is lost on the test facts.")] = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Write a run that is small: without the state of training, with sparse tables, with small numbers.
+    """Write a small copy of a run: without the state of training, with sparse tables or small numbers.
 
-    It is evaluated and asked like any run, by its small tables as they are. Prints the bytes saved and the MRR lost.
+    The copy is evaluated and asked like any run, with the small tables as they are. Prints the bytes saved and the MRR lost.
 
     Examples:
 
@@ -44,12 +44,8 @@ def export(
     """  # fmt: skip
     if float16 and int8:
         raise BadInput("numbers are stored in one way: give --float16 or --int8, not both")
-    if sparse is not None and not 0 <= sparse < 1:
-        raise BadInput(f"--sparse is a share of the entries, at least 0 and below 1, such as 0.7, not {sparse:g}")
-    if run.resolve() in out.resolve().parents:
-        raise BadInput(f"{out} is inside the run that is exported; name a folder beside it")
+    from dura.runs.api import open as open_run
     from dura.runs.export import export_and_measure
-    from dura.runs.trained import open_run
 
     dtype: NumberType = "float16" if float16 else "int8" if int8 else "float32"
     splits: list[Split] = ["valid", "test"] if test else ["valid"]
@@ -64,7 +60,7 @@ def export(
 
 
 def _text(report: dict[str, Any]) -> str:
-    """The report as people read it."""
+    """The report for people."""
     from dura.reports.tables import Cell, Sheet
 
     made = [report["dtype"]]

@@ -1,21 +1,22 @@
-"""`dura`: the commands and how errors end."""
+"""The program: its commands, and how it ends after an error. `dura.__main__` adds the commands of other rooms."""
 
 from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 from typer.core import TyperGroup
 
-from dura.cli import data, demo, evaluate, export, predict, report, reproduce, serve, study, sweep, train
+from dura.cli import data, demo, evaluate, export, predict, report, reproduce, study, sweep, train
 from dura.cli.common import HELP, fail
 from dura.types import DuraError
 
 
 class _Group(TyperGroup):
-    """Says a word when Ctrl-C ends a command that does not handle it itself; typer ends in silence."""
+    """Says "interrupted" if Ctrl-C ends a command that does not handle it itself; typer would say nothing."""
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
         """Run the command."""
@@ -23,33 +24,6 @@ class _Group(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             fail("interrupted", 130)
-
-
-app = typer.Typer(
-    name="dura",
-    cls=_Group,
-    help="Knowledge graph completion: learn from a file of facts, say which facts are missing.\n\n"
-    "Example:\n\n"
-    "    dura train --graph facts.tsv --out runs/mine\n\n"
-    "    dura evaluate runs/mine\n\n"
-    "    dura predict runs/mine --head Berlin --relation located_in",
-    epilog="Exit codes: 0 done, 1 the work failed, 2 wrong input, 130 interrupted. Docs: docs/ in the repository.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    **HELP,
-)
-app.command()(train.train)
-app.command()(evaluate.evaluate)
-app.command()(predict.predict)
-app.command()(serve.serve)
-app.command()(export.export)
-app.command()(report.report)
-app.add_typer(data.app, name="data")
-app.command()(reproduce.reproduce)
-app.command()(sweep.sweep)
-app.add_typer(study.app, name="study")
-app.command()(train.presets)
-app.command()(demo.demo)
 
 
 def _version(wanted: bool) -> None:
@@ -60,20 +34,54 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Knowledge graph completion: learn from a file of facts, say which facts are missing."""
+    """Knowledge graph completion: learn from a file of facts, predict which facts are missing."""
 
 
-def main() -> None:
-    """Run the command line; every error that a user can mend is one sentence and an exit code."""
+def program(*others: Callable[..., None]) -> typer.Typer:
+    """The command line with all commands of this room, and `others` among them."""
+    app = typer.Typer(
+        name="dura",
+        cls=_Group,
+        help="Knowledge graph completion: learn from a file of facts, predict which facts are missing.\n\n"
+        "Example:\n\n"
+        "    dura train --graph facts.tsv --out runs/mine\n\n"
+        "    dura evaluate runs/mine\n\n"
+        "    dura predict runs/mine --head Berlin --relation located_in",
+        epilog="Exit codes: 0 done, 1 the work failed, 2 wrong input, 130 interrupted. Docs: docs/ in the repository.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        **HELP,
+    )
+    app.callback()(root)
+    app.command(cls=train.TrainCommand)(train.train)
+    app.command()(evaluate.evaluate)
+    app.command()(predict.predict)
+    for command in others:
+        app.command()(command)
+    app.command()(export.export)
+    app.command()(report.report)
+    app.add_typer(data.app, name="data")
+    app.command()(reproduce.reproduce)
+    app.command()(sweep.sweep)
+    app.add_typer(study.app, name="study")
+    app.command()(train.presets)
+    app.command()(demo.demo)
+    return app
+
+
+app = program()
+
+
+def main(app: typer.Typer = app) -> None:
+    """Run the command line; every error that a user can fix is one sentence and an exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no reason to fail
+            stream.reconfigure(errors="backslashreplace")  # never fail on a name that the terminal cannot show
     try:
         app()
     except DuraError as error:
@@ -81,7 +89,7 @@ def main() -> None:
     except OSError as error:
         fail(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}", 1)
     except (MemoryError, RuntimeError) as error:
-        # torch says by a RuntimeError that memory is short, on the CPU and on a GPU.
+        # torch raises a RuntimeError if memory is short, on the CPU and on a GPU.
         if isinstance(error, RuntimeError) and "memory" not in str(error):
             raise
         fail("there is not enough memory for this; try a smaller --rank or --batch", 1)

@@ -22,28 +22,28 @@ def predict(
     time: Annotated[
         str | None,
         typer.Option(
-            help="Where facts have times, when to ask, spelled as in the graph, e.g. 2014-05-06 or 1963; "
-            "left out, at no time, if some facts have none."
+            help="The time of the question, if facts have times, spelled as in the graph, e.g. 2014-05-06 or 1963. "
+            "Without it the question is about facts that have no time."
         ),
     ] = None,
     when: Annotated[
         bool, typer.Option("--when", help="Asks (HEAD, RELATION, TAIL, ?): the times at which the fact holds.")
     ] = False,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many answers.")] = 10,
+    k: Annotated[int, typer.Option("-k", help="How many answers.")] = 10,
     questions: Annotated[
         Path | None,
         typer.Option(
             "--input",
             metavar="FILE",
-            help="Many questions, one a line: head TAB relation, or head TAB relation TAB tail with ? as the hole; "
-            "where facts have times, TAB time behind them, a ? there asks when.",
+            help="Many questions, one per line: head TAB relation, or head TAB relation TAB tail with ? for the hole. "
+            "If facts have times, add TAB time; the time ? asks when.",
         ),
     ] = None,
-    known: Annotated[bool, typer.Option("--known", help="Show known facts too, marked as known.")] = False,
+    known: Annotated[bool, typer.Option("--known", help="Also show known facts, marked as known.")] = False,
     as_json: JsonOption = False,
     device: DeviceOption = "cpu",
 ) -> None:
-    """Answer a question with the best missing facts, known ones left out.
+    """Answer a question with the best missing facts; known facts are left out.
 
     Examples:
 
@@ -57,20 +57,19 @@ def predict(
 
         dura predict runs/mine --input questions.tsv --json
     """  # fmt: skip
-    from dura.inference.asking import ask, read_questions
+    from dura.inference.asking import read_questions
 
     if questions is None:
         asked = [_question(head, relation, tail, time, when)]
     elif head or tail or relation or time or when:
         raise BadInput(
-            "--input brings the questions, so --head, --relation, --tail, --time and --when cannot be given beside it"
+            "--input has the questions, so --head, --relation, --tail, --time and --when cannot be given together with it"
         )
     else:
         asked = read_questions(questions)
-    from dura.runs.trained import open_run
+    from dura.runs.api import open as open_run
 
-    trained = open_run(run, device)
-    answers = ask(trained.model, trained.graph, asked, k, known=known)
+    answers = open_run(run, device).ask(asked, k, known=known)
     if as_json:
         documents = [a.to_dict() for a in answers]
         print_json({"run": str(run), **(documents[0] if questions is None else {"questions": documents})})
@@ -84,9 +83,9 @@ def _question(head: str | None, relation: str | None, tail: str | None, time: st
     from dura.inference.answers import HOLE, Question
 
     if when and time is not None:
-        raise BadInput("--when asks for the time, so --time cannot be given beside it")
+        raise BadInput("--when asks for the time, so --time cannot be given together with it")
     if when and None in (head, relation, tail):
         raise BadInput("--when asks at which times a fact holds, so it needs --head, --relation and --tail")
     if relation is None:
-        raise BadInput("a question needs --relation and either --head or --tail (or many questions by --input FILE)")
+        raise BadInput("a question needs --relation and either --head or --tail (or --input FILE with many questions)")
     return Question(head, relation, tail, HOLE if when else time)

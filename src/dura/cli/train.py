@@ -5,17 +5,16 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperOption
 
 from dura.cli.common import JsonOption, QuietOption, TimeOption, assignment, free_folder, print_json, print_table, say
 from dura.types import BadInput
 
 if TYPE_CHECKING:
-    from dura.config import Experiment
     from dura.runs.trained import Trained
 
 
@@ -31,6 +30,24 @@ def complete_graph(incomplete: str) -> list[str]:
     from dura.data.catalog import list_graphs
 
     return [entry.name for entry in list_graphs() if entry.name.startswith(incomplete)]
+
+
+class TrainCommand(TyperCommand):
+    """Adds the known models and regularizers to the help text when it is printed; they are not read before."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options."""
+        from dura.config import Experiment
+        from dura.models import MODELS
+        from dura.regularizers import REGULARIZERS
+
+        static, dated = Experiment(), Experiment.of_dated_facts()
+        for option in (parameter for parameter in self.params if isinstance(parameter, TyperOption)):
+            if option.name in ("model", "regularizer"):
+                names = MODELS.names() if option.name == "model" else REGULARIZERS.names()
+                first, other = (getattr(experiment, option.name).name for experiment in (static, dated))
+                option.help = f"{', '.join(names)} (default {first}; {other} if facts have times)."
+        super().format_options(ctx, formatter)
 
 
 def train(
@@ -51,21 +68,19 @@ def train(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(
-            help="complex (default), cp, distmult, rescal; facts with times: tcomplex (default), tntcomplex, trescal."
-        ),
+        typer.Option(help="The model's name."),
     ] = None,
     rank: Annotated[int | None, typer.Option(help="Size of the embeddings (default 200).")] = None,
     regularizer: Annotated[
         str | None,
-        typer.Option(
-            help="dura (default), dura-i, dura-ii, n3, fro, reg-p1 or none; with times also dura1 (default), dura2, dura12."
-        ),
+        typer.Option(help="The regularizer's name."),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="At most so many passes over the facts.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="At most this many passes over the facts.")] = None,
     batch: Annotated[
         str | None,
-        typer.Option(metavar="N|auto", help="Questions a step; auto measures a few sizes and says what it took."),
+        typer.Option(
+            metavar="N|auto", help="Questions per step; auto measures a few sizes and says which one it chose."
+        ),
     ] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
     seed: Annotated[int | None, typer.Option(help="Same seed, same numbers.")] = None,
@@ -75,19 +90,17 @@ def train(
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Any other setting by its path, e.g. regularizer.weight=0.05; may be repeated.",
+            help="Any other setting by its path, e.g. regularizer.weight=0.05; can be repeated.",
         ),
     ] = None,
     columns: Annotated[
         str | None,
         typer.Option(
-            help="Which columns hold head, relation, tail: positions from 0 or header names, e.g. 0,2,1 or from,link,to."
+            help="The columns of head, relation, tail: positions from 0 or header names, e.g. 0,2,1 or from,link,to."
         ),
     ] = None,
     time: TimeOption = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Read on past bad lines and say how many were skipped.")
-    ] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip bad lines and say how many there were.")] = False,
     out: Annotated[
         Path | None,
         typer.Option(metavar="RUN", help="The run folder to make (default: runs/GRAPH-MODEL-REGULARIZER-N)."),
@@ -100,7 +113,7 @@ def train(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Send the curves to tensorboard (RUN/tensorboard) or mlflow (MLFLOW_TRACKING_URI) too; may be repeated.",
+            help="Also send the curves to tensorboard (RUN/tensorboard) or mlflow (MLFLOW_TRACKING_URI); can be repeated.",
         ),
     ] = None,
     as_json: JsonOption = False,
@@ -122,7 +135,8 @@ def train(
 
         dura train --resume runs/mine
     """  # fmt: skip
-    chosen = {
+    chosen: dict[str, Any] = {
+        "graph": graph,
         "model": model,
         "rank": rank,
         "regularizer": regularizer,
@@ -131,104 +145,42 @@ def train(
         "lr": lr,
         "seed": seed,
         "device": device,
+        "columns": columns,
+        "skip_bad": skip_bad or None,
     }
     if resume is not None:
-        others = {
-            **chosen,
-            "graph": graph,
-            "out": out,
-            "set": settings,
-            "columns": columns,
-            "time": time,
-            "skip-bad": skip_bad or None,
-        }
-        given = ["a preset"] * (preset is not None) + [f"--{key}" for key, value in others.items() if value is not None]
-        if given:
-            raise BadInput(f"--resume continues a run with its own settings and takes no {', '.join(given)}")
-        _continue(resume, track or [], as_json, quiet)
-        return
-    more: dict[str, Any] = dict(assignment(text) for text in settings or ())
-    if columns is not None:
-        from dura.data.table import ReadOptions
+        _check_resume(preset, {**chosen, "time": time, "out": out, "set": settings})
+        from dura.runs.start import resume_run
 
-        more["graph.columns"] = ReadOptions(columns).chosen
-    if skip_bad:
-        more["graph.skip_bad"] = True
-    _begin(preset, graph, chosen, more, time, out, track or [], as_json, quiet)
+        trained = resume_run(resume, progress=not quiet, track=track or [], stopping=stop_on_interrupt)
+    else:
+        from dura.runs.start import Choices, start_run
 
-
-def _begin(
-    preset: str | None,
-    graph: str | None,
-    chosen: dict[str, Any],
-    more: dict[str, Any],
-    time: str | None,
-    out: Path | None,
-    track: list[str],
-    as_json: bool,
-    quiet: bool,
-) -> None:
-    from dura.runs.api import choose
-
-    experiment = choose(preset, graph=graph, settings=more, **chosen)
-    if not experiment.graph.source:
-        raise BadInput(
-            "which graph? give a preset, or --graph with a catalog name, a folder or a file; e.g. --graph umls"
+        more: dict[str, Any] = dict(assignment(text) for text in settings or ())
+        trained = start_run(
+            None,
+            Choices(preset, settings=more, **chosen),
+            time=time,
+            out=out or (lambda name: free_folder("runs", name)),
+            progress=not quiet,
+            track=track or [],
+            notify=None if quiet else lambda sentence: say(f"dura: {sentence}"),
+            stopping=stop_on_interrupt,
         )
-    if time is not None:
-        experiment = _with_time(experiment, time)
-    from dura.runs.store import load_graph
-    from dura.runs.trackers import open_trackers, tracking
-
-    trackers = open_trackers(track)
-    read = load_graph(experiment.graph, None if quiet else lambda sentence: say(f"dura: {sentence}"))
-    from dura.runs.run import train as run
-    from dura.training.display import display
-
-    if read.times is not None:
-        dated = choose(preset, graph=graph, settings=more, dated=True, **chosen)
-        experiment = replace(dated, graph=experiment.graph)
-    out = out or free_folder("runs", f"{read.name}-{experiment.model.name}-{experiment.regularizer.name}")
-    with (
-        stop_on_interrupt() as stopped,
-        display(experiment, read.name, quiet) as listener,
-        tracking(trackers, experiment, read.name, out, listener.notice) as others,
-    ):
-        trained = run(experiment, read, out, listeners=(listener, *others), stopped=stopped)
     _report(trained, as_json)
 
 
-def _with_time(experiment: Experiment, time: str) -> Experiment:
-    """The experiment with the column of times, or those of begin and end, behind head, relation and tail."""
-    from dura.data.columns import with_time
-
-    settings, path = experiment.graph, Path(experiment.graph.source)
-    header = {"auto": None, "yes": True, "no": False}[settings.header]
-    columns = with_time(path, time, settings.columns or None, header=header, separator=settings.separator or None)
-    return experiment.with_value("graph.columns", columns)
-
-
-def _continue(path: Path, track: list[str], as_json: bool, quiet: bool) -> None:
-    from dura.records import RunFolder
-    from dura.runs.run import resume
-    from dura.runs.store import read_settings
-    from dura.runs.trackers import open_trackers, tracking
-    from dura.training.display import display
-
-    folder, trackers = RunFolder.open(path), open_trackers(track)
-    experiment, graph = read_settings(folder), str(folder.about()["graph"]["name"])
-    with (
-        stop_on_interrupt() as stopped,
-        display(experiment, path.name, quiet) as listener,
-        tracking(trackers, experiment, graph, path, listener.notice) as others,
-    ):
-        trained = resume(path, listeners=(listener, *others), stopped=stopped)
-    _report(trained, as_json)
+def _check_resume(preset: str | None, others: dict[str, Any]) -> None:
+    """Refuse settings: a run is continued with its own."""
+    given = [f"--{key.replace('_', '-')}" for key, value in others.items() if value is not None]
+    given = ["a preset"] * (preset is not None) + given
+    if given:
+        raise BadInput(f"--resume continues a run with its own settings and takes no {', '.join(given)}")
 
 
 @contextmanager
 def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
-    """The first Ctrl-C (or SIGTERM) asks training to stop after the step under way; a second one stops at once."""
+    """The first Ctrl-C (or SIGTERM) stops training after the current step; the second stops at once."""
     asked: list[int] = []
 
     def handler(number: int, _: Any) -> None:
@@ -246,34 +198,22 @@ def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
 
 
 def _report(trained: Trained, as_json: bool) -> None:
-    """What came out of training, from the run's records."""
-    from dura.records import RunFolder, curve
+    """Show how training went."""
+    from dura.runs.start import summary
 
-    assert trained.path is not None
-    records = RunFolder.open(trained.path).records()
-    epochs = curve(records)
-    validated = [record for record in epochs if "valid" in record]
-    best = max(validated, key=lambda record: record["valid"]["mrr"]) if validated else None
-    document = {
-        "run": str(trained.path),
-        "graph": trained.graph.name,
-        "epochs": len(epochs),
-        "best_epoch": best["epoch"] if best else None,
-        "valid": best["valid"] if best else None,
-        "seconds": epochs[-1]["seconds"] if epochs else 0.0,
-    }
+    found = summary(trained)
     if as_json:
-        print_json(document)
+        print_json(found)
         return
-    if best:
-        figures, epoch, spent = best["valid"], f"epoch {best['epoch']} of {len(epochs)}", document["seconds"]
-        typer.echo(f"valid MRR {figures['mrr']:.4f}, Hits@10 {figures['hits@10']:.4f} ({epoch}, {spent:.0f} s)")
-    typer.echo(f"run folder {trained.path}")
-    say(f"next: dura evaluate {trained.path}    dura predict {trained.path} --head … --relation …")
+    if valid := found["valid"]:
+        epoch = f"epoch {found['best_epoch']} of {found['epochs']}, {found['seconds']:.0f} s"
+        typer.echo(f"valid MRR {valid['mrr']:.4f}, Hits@10 {valid['hits@10']:.4f} ({epoch})")
+    typer.echo(f"run folder {found['run']}")
+    say(f"next: dura evaluate {found['run']}    dura predict {found['run']} --head … --relation …")
 
 
 def presets(as_json: JsonOption = False) -> None:
-    """List the presets: settings that come with dura, with the figures they should reach.
+    """List the presets: settings that come with dura, with the test MRR they should reach.
 
     Example:
 

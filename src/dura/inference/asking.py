@@ -1,4 +1,4 @@
-"""Asking: files of questions into questions, and questions for entities and for times into answers."""
+"""Asking: tuples and files become questions; questions for entities and for times become answers."""
 
 from __future__ import annotations
 
@@ -20,17 +20,31 @@ from dura.types import BadInput
 def ask(
     model: Model, graph: Graph, questions: Sequence[Question], k: int = 10, *, known: bool = False
 ) -> list[Answers | TimeAnswers]:
-    """The answers to questions for entities and for times, in their order."""
+    """The answers to questions for entities and for times, in the order of the questions."""
     entities = iter(predict(model, graph, [q for q in questions if not q.when], k, known=known))
     times = [q for q in questions if q.when]
     moments = iter(when(model, graph, times, k, known=known) if times else [])
     return [next(moments) if q.when else next(entities) for q in questions]
 
 
-def read_questions(path: Path) -> list[Question]:
-    """The questions of a file, one a line, with ? as the hole.
+def as_question(question: Question | Sequence[str | None]) -> Question:
+    """A question, also if it is given as (head, relation, tail) or (head, relation, tail, time).
 
-    Head and relation; or head, relation and tail; or head, relation, tail and time, where an empty time is no time.
+    >>> print(as_question((None, "likes", "b")))
+    (?, likes, b)
+    """
+    if isinstance(question, Question):
+        return question
+    if isinstance(question, str) or len(question) not in (3, 4) or question[1] is None:
+        raise BadInput(f"a question is (head, relation, tail) or (head, relation, tail, time), not {question!r}")
+    head, relation, tail, *time = question
+    return Question(head, str(relation), tail, *time)
+
+
+def read_questions(path: Path) -> list[Question]:
+    """The questions of a file, one per line, with ? for the hole.
+
+    A line holds head and relation; or head, relation and tail; or head, relation, tail and time. An empty time is no time.
     """
     roles = POINT[: max(2, _width(path))]
     table = read_columns(path, ReadOptions(), roles)

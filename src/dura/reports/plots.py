@@ -54,7 +54,7 @@ def figure(rows: int = 1, columns: int = 1, *, width: float = 4.6, height: float
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise DuraError("figures need matplotlib; install it with: pip install 'dura[studies]'") from None
+        raise DuraError("figures need matplotlib; install it with: pip install 'dura-kge[studies]'") from None
     with mpl.rc_context(STYLE):
         drawn = Figure(figsize=(width * columns, height * rows), layout="constrained")
         FigureCanvasAgg(drawn)

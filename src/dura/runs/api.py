@@ -1,24 +1,22 @@
-"""The Python face: `load`, `read`, `from_facts`, `fit`, `open`; `dura/__init__.py` hands them on."""
+"""The Python functions `load`, `read`, `from_facts`, `fit` and `open`; `dura/__init__.py` offers them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dura.config import Experiment
 from dura.data import from_facts, load
 from dura.data.columns import with_time
 from dura.data.graph import Graph
-from dura.runs.presets import preset
+from dura.runs.start import Choices, choose, start_run
 from dura.runs.trained import Trained, open_run
 from dura.types import BadInput
 
 if TYPE_CHECKING:
     from dura.runs.trackers import Tracker
 
-__all__ = ["fit", "from_facts", "load", "open", "read"]
+__all__ = ["choose", "fit", "from_facts", "load", "open", "read"]
 
 
 def read(
@@ -36,9 +34,9 @@ def read(
 ) -> Graph:
     """Read a graph of your own: one file of facts (split for you) or a folder with train, valid and test.
 
-    As `load`, but the path is always a path. `time` names the column of times by position or header name, or those of begin and
-    end; head, relation and tail are then `columns`, or where a well-known header names them, or the first three other columns.
-    `notify` is called with a sentence for each thing worth knowing.
+    Like `load`, but `path` is never a catalog name. `time` names the column of times by position or header name, or the columns
+    of begin and end. Head, relation and tail are then `columns`, or the columns that a well-known header names, or the first
+    three other columns. `notify` is called with a sentence for each thing worth knowing.
 
     >>> dura.read("facts.tsv", columns=("head", "relation", "tail"))  # doctest: +SKIP
     >>> dura.read("visits.csv", time="date"), dura.read("spans.tsv", time=("begin", "end"))  # doctest: +SKIP
@@ -77,18 +75,14 @@ def fit(
     progress: bool | None = None,
     track: str | Sequence[str | Tracker] = (),
 ) -> Trained:
-    """Train a model on a graph and return it, best state by validation.
+    """Train a model on a graph and return it, with its best state by validation.
 
     What is not given comes from `preset` (a name such as "umls/complex-dura") or the defaults. `settings` takes any other
     setting by its path: `settings={"regularizer.weight": 0.1}`. With `out` the run is kept in a folder that `dura.open` and
     `dura train --resume` read. `progress` shows a live display (the default on a terminal). `track` names trackers that get the
-    curves too ("tensorboard", "mlflow"); a `dura.runs.trackers.Tracker` of your own may stand among them.
+    curves too ("tensorboard", "mlflow"), or holds a `dura.Tracker` of your own.
     """
-    from dura.runs.run import train
-    from dura.runs.trackers import open_trackers, tracking
-
-    trackers, folder = open_trackers(track), None if out is None else Path(out)
-    experiment = choose(
+    choices = Choices(
         preset,
         model=model,
         rank=rank,
@@ -99,59 +93,9 @@ def fit(
         seed=seed,
         device=device,
         settings=settings,
-        dated=graph.times is not None,
-    ).with_value("graph.source", graph.name)
-    from dura.training.display import display
-
-    with (
-        display(experiment, graph.name, quiet=progress is False) as listener,
-        tracking(trackers, experiment, graph.name, folder, listener.notice) as others,
-    ):
-        return train(experiment, graph, folder, listeners=(listener, *others))
-
-
-def choose(
-    name: str | None,
-    *,
-    graph: str | None = None,
-    model: str | None = None,
-    rank: int | None = None,
-    regularizer: str | None = None,
-    epochs: int | None = None,
-    batch: int | str | None = None,
-    lr: float | None = None,
-    seed: int | None = None,
-    device: str | None = None,
-    settings: Mapping[str, Any] | None = None,
-    dated: bool = False,
-) -> Experiment:
-    """The experiment of a preset (or the defaults) with what the user chose on top; components before their options.
-
-    Facts with times (`dated`) have defaults of their own.
-    """
-    experiment = preset(name) if name else Experiment.of_dated_facts() if dated else Experiment()
-    before = experiment
-    chosen = {
-        "model.name": model,
-        "regularizer.name": regularizer,
-        "graph.source": graph,
-        "model.rank": rank,
-        "training.epochs": epochs,
-        "training.batch": batch,
-        "optimizer.lr": lr,
-        "training.seed": seed,
-        "training.device": device,
-        **(settings or {}),
-    }
-    size = experiment.model.options.get("rank")
-    if size is not None and chosen["model.rank"] is None:
-        chosen["model.rank"] = size  # another model of the same size
-    # Names first: another component drops the options of the one before, not those that were asked for.
-    for path in sorted(chosen, key=lambda path: not path.endswith(".name")):
-        value = chosen[path]
-        if value is not None:
-            experiment = experiment.with_value(path, value)
-    return experiment if experiment == before else replace(experiment, expected={})
+    )
+    folder = None if out is None else Path(out)
+    return start_run(graph, choices, out=folder, progress=progress is not False, track=track)
 
 
 def open(path: str | Path, device: str = "cpu") -> Trained:  # noqa: A001

@@ -1,23 +1,45 @@
-"""Evaluations: the result of ranking a run's facts, kept among the run's records for reports."""
+"""Evaluations: rank the facts of a run and keep the result in the run's records, where reports find it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dura.records import RunFolder
+from dura.runs.trained import open_run
 from dura.training.checkpoint import Checkpoints
-from dura.types import DuraError
+from dura.types import DuraError, Filter, Split
 
 if TYPE_CHECKING:
-    from dura.evaluation import Result
+    from dura.evaluation import Group, Result
+
+
+def evaluate_run(
+    path: Path,
+    split: Split = "test",
+    by: Group | Sequence[Group] | None = None,
+    *,
+    filter: Filter = "time-aware",  # noqa: A002
+    device: str = "cpu",
+    progress: Callable[[int, int], None] | None = None,
+    notify: Callable[[str], None] = lambda _: None,
+) -> Result:
+    """Open a run, rank the facts of a split, and append the result to the run's records.
+
+    The options are those of `Trained.evaluate`. `notify` is called with a sentence if the result could not be kept.
+    """
+    result = open_run(path, device).evaluate(split, by, filter=filter, progress=progress)
+    if unkept := keep(path, result):
+        notify(unkept)
+    return result
 
 
 def keep(path: Path, result: Result) -> str:
-    """Append a result to the records of the run it is of; where that cannot be, say in a sentence why, else nothing.
+    """Append a result to the records of its run; return why it could not be kept, or an empty text.
 
-    Whoever may read a run may evaluate it, so a folder that is read-only or in use is no error.
+    A run that can be read can be evaluated, so a folder that is read-only or in use is not an error.
     """
     folder = RunFolder.open(path)
     now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -32,7 +54,7 @@ def keep(path: Path, result: Result) -> str:
 
 
 def _epoch(path: Path) -> int | None:
-    """The epoch of the tables that `open_run` reads; None where a saved model does not say."""
+    """The epoch of the tables that `open_run` reads; None if a saved model does not say."""
     checkpoints = Checkpoints(path / "checkpoints")
     best = checkpoints.best()
     if best is not None:

@@ -39,7 +39,9 @@ def export(
     """
     out = Path(path)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise BadInput(f"{out} is there already and not an empty folder; name a new folder to export to")
+        raise BadInput(f"{out} exists and is not an empty folder; name a new folder to export to")
+    if trained.path is not None and trained.path.resolve() in out.resolve().parents:
+        raise BadInput(f"{out} is inside the run that is exported; name a folder next to it")
     tensors, packed = _stored(trained.model, sparse, dtype)
     folder = RunFolder.create(out)
     folder.write_settings(trained.experiment.to_toml())

@@ -1,4 +1,4 @@
-"""Presets: the settings files that come with the program, by their names."""
+"""Presets: the settings files that come with the program, by name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dura.types import BadInput
 
 
 def presets(folder: Traversable | None = None) -> dict[str, Traversable]:
-    """The settings files that come with the program (or lie in `folder`), by their names "graph/preset"."""
+    """The settings files that come with the program (or are in `folder`), by their names "graph/preset"."""
     root = resources.files("dura") / "presets" if folder is None else folder
     graphs = [graph for graph in root.iterdir() if graph.is_dir()] if root.is_dir() else []
     files = [(graph, file) for graph in graphs for file in graph.iterdir() if file.name.endswith(".toml")]
@@ -21,14 +21,14 @@ def presets(folder: Traversable | None = None) -> dict[str, Traversable]:
 
 
 def preset(name: str, folder: Traversable | None = None) -> Experiment:
-    """The experiment of a preset, or of a settings file of the user's (a path that ends in .toml)."""
+    """The experiment of a preset, or of the user's own settings file (a path that ends in .toml)."""
     if name.endswith(".toml"):
         return Experiment.from_toml(Path(name))
     known = presets(folder)
     if name in known:
         return Experiment.from_toml(known[name], where=f"preset {name}")
-    beside = [other for other in known if other.partition("/")[0] == name.partition("/")[0]]
+    same_graph = [other for other in known if other.partition("/")[0] == name.partition("/")[0]]
     last = {other.rpartition("/")[2]: other for other in known}
     hint = f"; did you mean {last[name]!r}?" if name in last else did_you_mean(name, known)
-    ways = f"known are {', '.join(beside)}" if beside else "`dura presets` lists those there are"
+    ways = f"known are {', '.join(same_graph)}" if same_graph else "`dura presets` lists all of them"
     raise BadInput(f"the preset {name!r} is not known; {ways}, or give the path of a .toml file{hint}")

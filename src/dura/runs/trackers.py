@@ -1,7 +1,7 @@
-"""Tracking: how training goes, told to TensorBoard, MLflow or a tracker of one's own, epoch by epoch.
+"""Trackers: TensorBoard, MLflow or a tracker of your own gets the figures of each epoch.
 
-A tracker is fed from the run's records: after a resume it gets what it does not have yet, in order and once. What it does wrong
-never ends training: it is let go with a notice.
+A tracker is fed from the run's records: after a resume it gets the epochs that it does not have yet, in order and once. A
+tracker that fails never ends training: it is switched off with a notice.
 """
 
 from __future__ import annotations
@@ -24,46 +24,46 @@ from dura.runs.store import read_settings
 from dura.training.trainer import Listener, Progress
 from dura.types import DuraError, __version__
 
-INSTALL = "install it with: pip install 'dura[tracking]'"
+INSTALL = "install it with: pip install 'dura-kge[tracking]'"
 
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """What a tracker is told of the run before its first epoch."""
+    """What a tracker knows about the run before the first epoch."""
 
     name: str
     graph: str
     experiment: Experiment
     folder: Path | None
-    """None where the run stays in memory."""
+    """None if the run stays in memory."""
 
     @property
     def settings(self) -> dict[str, Value]:
-        """Every setting by its path, such as "model.rank"; lists as text."""
+        """Every setting by its path, such as "model.rank"; lists become text."""
         paths = self.experiment.by_path().items()
         return {path: ", ".join(map(str, value)) if isinstance(value, tuple) else value for path, value in paths}
 
 
 class Tracker(ABC):
-    """Whoever keeps the curves of a run somewhere else; write `epoch`, and the others where they are needed.
+    """Keeps the curves of a run somewhere else. Write `epoch`, and the other methods if you need them.
 
-    The constructor takes nothing; what a tracker needs to know comes from its own surroundings, such as the environment.
+    The constructor of a tracker that is known by name takes no arguments; it reads what it needs from the environment.
     """
 
     def begin(self, run: TrackedRun) -> int:  # noqa: ARG002
-        """Before the first epoch of a sitting; returns the last epoch that the tracker has already, 0 for none."""
+        """Called before the first epoch of a start or a resume; returns the last epoch that the tracker has, 0 for none."""
         return 0
 
     @abstractmethod
     def epoch(self, epoch: int, figures: Mapping[str, float]) -> None:
-        """After an epoch: loss, penalty, facts_per_second, seconds, and after a validation valid/mrr, valid/hits_10, …"""
+        """Called after each epoch: loss, penalty, facts_per_second, seconds; after a validation also valid/mrr, valid/hits_10, …"""
 
     def end(self, finished: bool) -> None:  # noqa: B027
-        """After the last epoch of a sitting; `finished` is false where training was stopped or failed."""
+        """Called at the end; `finished` is false if training was stopped or failed."""
 
 
 class TensorBoard(Tracker):
-    """Event files in RUN/tensorboard; for a run in memory where TensorBoard puts them by itself."""
+    """Event files in RUN/tensorboard; for a run in memory in TensorBoard's own default folder."""
 
     def __init__(self) -> None:
         try:
@@ -74,7 +74,7 @@ class TensorBoard(Tracker):
         self.writer: Any = None  # a SummaryWriter, whose file_writer torch declares as None
 
     def begin(self, run: TrackedRun) -> int:
-        """Begin a file of events that takes the place of those before: all epochs are written anew."""
+        """Begin a file of events that replaces the earlier ones: all epochs are written again."""
         from torch.utils.tensorboard.summary import hparams
 
         where = None if run.folder is None else str(run.folder / "tensorboard")
@@ -86,7 +86,7 @@ class TensorBoard(Tracker):
         return 0
 
     def epoch(self, epoch: int, figures: Mapping[str, float]) -> None:
-        """One scalar a figure."""
+        """One scalar per figure."""
         for name, value in figures.items():
             self.writer.add_scalar(name, value, epoch)
         self.writer.flush()
@@ -98,10 +98,10 @@ class TensorBoard(Tracker):
 
 
 class MLflow(Tracker):
-    """A run of MLflow, in the store that MLFLOW_TRACKING_URI names or MLflow chooses; a resumed run continues its own."""
+    """A run of MLflow, in the store that MLFLOW_TRACKING_URI names or MLflow chooses; a resume continues the same MLflow run."""
 
     def __init__(self) -> None:
-        # dura promises no network but where it is asked for; MLflow reports its use otherwise.
+        # dura uses the network only when asked to; MLflow would report its use.
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         try:
             from mlflow import MlflowClient, get_tracking_uri
@@ -118,7 +118,7 @@ class MLflow(Tracker):
         self.id = ""
 
     def begin(self, run: TrackedRun) -> int:
-        """Find the run that was begun at an earlier sitting, or make one with the settings as parameters."""
+        """Find the MLflow run of an earlier start, or make one with the settings as parameters."""
         self.id = self._earlier(run)
         if self.id:
             self.client.update_run(self.id, status="RUNNING")
@@ -135,7 +135,7 @@ class MLflow(Tracker):
         return 0
 
     def _earlier(self, run: TrackedRun) -> str:
-        """The id that the records tell, if this store knows it; else nothing."""
+        """The id in the run's records if this store knows it, else an empty text."""
         records = [] if run.folder is None else RunFolder(run.folder).records()
         known = [str(r["id"]) for r in records if r.get("kind") == "tracker" and r.get("name") == "mlflow"]
         if not known:
@@ -148,14 +148,14 @@ class MLflow(Tracker):
             return ""
 
     def epoch(self, epoch: int, figures: Mapping[str, float]) -> None:
-        """One point a figure."""
+        """One point per figure."""
         from mlflow.entities import Metric
 
         now = int(time.time() * 1000)
         self.client.log_batch(self.id, metrics=[Metric(name, value, now, epoch) for name, value in figures.items()])
 
     def end(self, finished: bool) -> None:
-        """Say how the sitting ended."""
+        """Say how training ended."""
         if self.id:
             self.client.set_terminated(self.id, status="FINISHED" if finished else "KILLED")
 
@@ -164,39 +164,39 @@ TRACKERS: Registry[Tracker] = Registry("tracker", "dura.trackers", {"tensorboard
 
 
 class Guard:
-    """The listener around one tracker: feeds it from the records, and lets it go when it fails."""
+    """The listener around one tracker: feeds it from the records, and switches it off if it fails."""
 
     def __init__(self, name: str, tracker: Tracker, run: TrackedRun, say: Callable[[str], None]) -> None:
         self.name, self.tracker, self.run, self.say = name, tracker, run, say
         self.on = True
         self.told: int | None = None
-        """The last epoch that the tracker has; None before it began."""
+        """The last epoch that the tracker has; None before its `begin`."""
 
     def step(self, progress: Progress, steps_in_epoch: int) -> None:
         """Steps are not tracked."""
 
     def notice(self, sentence: str) -> None:
-        """Notices stand in the records."""
+        """Notices are in the records."""
 
     def epoch(self, record: dict[str, Any]) -> None:
-        """Hand on an epoch, after those before it that the tracker lacks."""
+        """Pass on an epoch, after the earlier ones that the tracker does not have."""
         self._try(lambda: self._catch_up([*self._past(record["epoch"]), record]))
 
     def end(self, finished: bool) -> None:
-        """End the sitting; a run that was finished before is caught up with."""
+        """End tracking; a run that was finished before is passed on as a whole."""
         if finished and self.told is None and self.run.folder is not None:
             self._try(self._late)
         if self.told is not None:
             self._try(lambda: self.tracker.end(finished))
 
     def _late(self) -> None:
-        """Tell all of a run in whose sitting no epoch was left to train; its trainer has let go of the folder."""
+        """Pass on a run that had no epoch left to train; its trainer no longer holds the folder's lock."""
         assert self.run.folder is not None
         with RunFolder(self.run.folder).lock():
             self._catch_up(self._past())
 
     def _past(self, before: int | None = None) -> list[dict[str, Any]]:
-        """The run's epochs before this one, while the tracker has not begun."""
+        """The run's epochs before this one, as long as the tracker has not begun."""
         if self.told is not None or self.run.folder is None:
             return []
         records = curve(RunFolder(self.run.folder).records())
@@ -225,14 +225,14 @@ class Guard:
 
 
 def _as_written(run: TrackedRun) -> TrackedRun:
-    """The run with its settings as they stand in its folder: complete, an automatic batch as a number."""
+    """The run with the settings that its folder holds: complete, with an automatic batch as a number."""
     folder = run.folder
     experiment = complete(run.experiment) if folder is None else read_settings(RunFolder(folder))
     return TrackedRun(run.name, run.graph, experiment, folder)
 
 
 def figures(record: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of an epoch's record by names that every tracker takes; those that are not finite are left out.
+    """The numbers of an epoch's record, under names that every tracker accepts; numbers that are not finite are left out.
 
     >>> figures({"epoch": 1, "loss": 2.5, "penalty": None, "valid": {"mrr": 0.5, "hits@10": 0.75}, "best": True})
     {'loss': 2.5, 'valid/mrr': 0.5, 'valid/hits_10': 0.75}
@@ -243,7 +243,7 @@ def figures(record: Mapping[str, Any]) -> dict[str, float]:
 
 
 def open_trackers(track: str | Sequence[str | Tracker]) -> dict[str, Tracker]:
-    """The trackers by name; an unknown name or a missing package is an error before any work begins."""
+    """The trackers by name; an unknown name or a missing package is an error before training begins."""
     opened: dict[str, Tracker] = {}
     for wanted in [track] if isinstance(track, str) else track:
         if isinstance(wanted, str):
@@ -251,6 +251,11 @@ def open_trackers(track: str | Sequence[str | Tracker]) -> dict[str, Tracker]:
         else:
             opened[type(wanted).__name__] = wanted
     return opened
+
+
+def run_name(graph: str, experiment: Experiment) -> str:
+    """What a run is called if its user gives it no name: GRAPH-MODEL-REGULARIZER."""
+    return f"{graph}-{experiment.model.name}-{experiment.regularizer.name}"
 
 
 @contextmanager
@@ -261,12 +266,12 @@ def tracking(
     folder: Path | None,
     say: Callable[[str], None],
 ) -> Iterator[tuple[Listener, ...]]:
-    """The listeners that feed the trackers of a run; `say` gets a notice when one of them fails.
+    """The listeners that feed the trackers of a run; `say` is called with a notice when one of them fails.
 
     >>> with tracking(open_trackers(["tensorboard"]), experiment, "umls", out, print) as listeners:  # doctest: +SKIP
     ...     train(experiment, graph, out, listeners=listeners)
     """
-    name = f"{graph}-{experiment.model.name}-{experiment.regularizer.name}" if folder is None else folder.resolve().name
+    name = run_name(graph, experiment) if folder is None else folder.resolve().name
     run = TrackedRun(name, graph, experiment, folder)
     guards = [Guard(kind, tracker, run, say) for kind, tracker in trackers.items()]
     finished = False
@@ -279,13 +284,13 @@ def tracking(
 
 
 def _line(error: Exception) -> str:
-    """An error of somebody else's program in one line."""
+    """The error of another program in one line."""
     first = (str(error).strip().splitlines() or [""])[0]
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
 def _check_sqlite(uri: str) -> None:
-    """Open a local database for writing before MLflow does, which tries one that it cannot write for minutes."""
+    """Try to write to a local database first: MLflow itself would retry for minutes."""
     path = uri.removeprefix("sqlite:///").partition("?")[0]
     if uri.startswith("sqlite:///") and path not in ("", ":memory:"):
         with closing(sqlite3.connect(path, isolation_level=None)) as database:

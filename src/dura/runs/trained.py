@@ -1,27 +1,27 @@
-"""Trained: a trained model with its graph: evaluate it, ask it, save it, open it again."""
+"""Trained: a trained model with its graph. Evaluate it, ask it, save it, open it again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.records import RunFolder
 from dura.runs.store import read_graph, read_settings
-from dura.types import BadInput, Filter, Split
+from dura.types import BadInput, Filter, Split, __version__
 
 if TYPE_CHECKING:
     from dura.evaluation import Group, Result
-    from dura.inference import Answers, TimeAnswers
+    from dura.inference import Answers, Question, TimeAnswers
     from dura.models import Model
     from dura.tables.packed import NumberType
 
-Asked = tuple[str | None, str, str | None] | tuple[str | None, str, str | None, str | None]
-"""A question: head, relation and tail, None where the hole is, and where facts have times the time at which it is asked."""
+QuestionTuple = tuple[str | None, str, str | None] | tuple[str | None, str, str | None, str | None]
+"""A question as (head, relation, tail) with None for the hole, or (head, relation, tail, time); the time "?" asks when."""
 Fact = tuple[str, str, str] | tuple[str, str, str, str | None]
-"""Head, relation and tail, and where facts have times the time."""
+"""A fact as (head, relation, tail), or (head, relation, tail, time) if facts have times."""
 
 
 class Trained:
@@ -49,12 +49,27 @@ class Trained:
     ) -> Result:
         """Filtered ranking of both sides over a split; `by` adds figures by side, relation or relation category.
 
-        Where facts have times, `filter="static"` leaves out what is known at any time instead of at the fact's own.
-        `progress` is called with the number of questions ranked and the number in all.
+        If facts have times, `filter="static"` leaves out what is known at any time instead of at the fact's own time.
+        `progress` is called with the number of questions ranked so far and the number of all questions.
         """
         from dura.evaluation import evaluate
 
         return evaluate(self.model, self.graph, split, by, filter=filter, progress=progress)
+
+    def ask(
+        self, questions: Sequence[Question | QuestionTuple], k: int = 10, *, known: bool = False
+    ) -> list[Answers | TimeAnswers]:
+        """The answers to questions for entities and for times, in the order of the questions.
+
+        A question is (head, relation, tail) with None for the hole, or (head, relation, tail, time); the time "?" asks when the
+        fact holds. Known answers are left out unless `known` is true. `predict`, `predict_many`, `when`, `dura predict` and the
+        service all ask in this way.
+
+        >>> model.ask([("Ann", "visits", None, "2014-05-06"), ("Ann", "visits", "Bob", "?")], k=3)  # doctest: +SKIP
+        """
+        from dura.inference.asking import as_question, ask
+
+        return ask(self.model, self.graph, [as_question(question) for question in questions], k, known=known)
 
     def predict(
         self,
@@ -66,29 +81,34 @@ class Trained:
         k: int = 10,
         known: bool = False,
     ) -> Answers:
-        """The `k` best answers to (head, relation, ?) or (?, relation, tail); known facts only with `known=True`.
+        """The `k` best answers to (head, relation, ?) or (?, relation, tail); known answers only with `known=True`.
 
-        Where facts have times, the question is asked at `time`; without one at that of facts without a time, if there are any.
+        If facts have times, the question is asked at `time`. None is the time of facts without a time, if there are any.
         """
         return self.predict_many([(head, relation, tail, time)], k, known=known)[0]
 
-    def predict_many(self, questions: Sequence[Asked], k: int = 10, *, known: bool = False) -> list[Answers]:
-        """The answers to many questions, each (head, relation, tail) with None in one place, or with a time behind them."""
-        from dura.inference import Question, predict
+    def predict_many(self, questions: Sequence[QuestionTuple], k: int = 10, *, known: bool = False) -> list[Answers]:
+        """The answers to many questions for entities: (head, relation, tail) with one None, or (head, relation, tail, time)."""
+        from dura.inference import Answers
 
-        return predict(self.model, self.graph, [Question(*asked) for asked in questions], k, known=known)
+        found = [answers for answers in self.ask(questions, k, known=known) if isinstance(answers, Answers)]
+        if len(found) < len(questions):
+            raise BadInput("a question with the time ? asks for a time; `when` and `ask` answer it, `predict` does not")
+        return found
 
     def when(self, *, head: str, relation: str, tail: str, k: int = 10, known: bool = False) -> TimeAnswers:
-        """The `k` best times of the fact (head, relation, tail); those at which it is known only with `known=True`.
+        """The `k` best times for the fact (head, relation, tail); times at which it is known only with `known=True`.
 
         >>> model.when(head="Ann", relation="visits", tail="Bob", k=3)  # doctest: +SKIP
         """
-        from dura.inference import Question, when
+        from dura.inference import TimeAnswers
 
-        return when(self.model, self.graph, [Question(head, relation, tail, "?")], k, known=known)[0]
+        (answers,) = self.ask([(head, relation, tail, "?")], k, known=known)
+        assert isinstance(answers, TimeAnswers)
+        return answers
 
     def score(self, facts: Iterable[Fact]) -> list[float]:
-        """The score of each fact (head, relation, tail), with its time behind where facts have one; higher is more plausible."""
+        """The score of each fact (head, relation, tail), or (head, relation, tail, time); higher is more plausible."""
         import torch
 
         from dura.inference import score_facts
@@ -99,7 +119,7 @@ class Trained:
         return scores
 
     def _ids(self, head: str, relation: str, tail: str, time: str | None = None) -> tuple[int, int, int, int]:
-        """The ids of a fact; that of its time is 0 where the graph has none."""
+        """The ids of a fact; the id of its time is 0 if the graph has no times."""
         from dura.inference import time_id
 
         entities, relations = self.graph.entities, self.graph.relations
@@ -111,16 +131,42 @@ class Trained:
         return self.export(path)
 
     def export(self, path: str | Path, *, sparse: float | None = None, dtype: NumberType = "float32") -> Path:
-        """The same with small tables: the share `sparse` of the entities' entries zero, or numbers of a small type, or both.
+        """Write a run folder with small tables.
 
-        `dura.open` reads it, and what it opens evaluates and predicts with the small tables as they are. `dtype` is "float32",
-        "float16" or "int8".
+        `sparse` is the share of the entities' entries to make zero. `dtype` is "float32", "float16" or "int8". `dura.open` reads
+        the folder; the model it returns evaluates and predicts with the small tables as they are.
 
         >>> model.export("runs/small", sparse=0.7, dtype="int8")  # doctest: +SKIP
         """
         from dura.runs.export import export
 
         return export(self, path, sparse=sparse, dtype=dtype).path
+
+    def describe(self) -> dict[str, Any]:
+        """What the model is, as plain values: model, graph, and how its tables are kept in memory."""
+        from dura.tables.packed import Csr, Packed
+
+        model, graph = self.model, self.graph
+        packed = [table for table in vars(model).values() if isinstance(table, Packed)]
+        size = sum(table.bytes for table in packed) + sum(p.numel() * p.element_size() for p in model.parameters())
+        return {
+            "dura": __version__,
+            "run": self.path.resolve().name if self.path else None,
+            "model": self.experiment.model.name,
+            "rank": model.rank,
+            "regularizer": self.experiment.regularizer.name,
+            "graph": {
+                "name": graph.name,
+                "entities": graph.sizes.entities,
+                "relations": graph.sizes.relations,
+                "times": list(graph.times.span) if graph.times else None,
+            },
+            "tables": {
+                "sparse": any(isinstance(table, Csr) for table in packed),
+                "dtype": packed[0].number_type if packed else "float32",
+                "bytes": size,
+            },
+        }
 
 
 def open_run(path: str | Path, device: str = "cpu") -> Trained:

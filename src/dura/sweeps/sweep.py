@@ -107,7 +107,7 @@ def _check_extra() -> None:
     """Ask for what is needed at the end too before the work, not after it."""
     if missing := [name for name in ("optuna", "sklearn", "matplotlib") if find_spec(name) is None]:
         raise DuraError(
-            f"sweeps need {' and '.join(missing)}; install what is missing with: pip install 'dura[studies]'"
+            f"sweeps need {' and '.join(missing)}; install what is missing with: pip install 'dura-kge[studies]'"
         )
 
 

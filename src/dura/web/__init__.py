@@ -1,5 +1,6 @@
-"""Web: the service, questions and answers as JSON over HTTP.
+"""Web: questions and answers as JSON over HTTP.
 
-Holds the application (`service`); a page comes here. May touch everything but the command line, which starts it. It says what
-`dura predict --json` says and computes nothing itself. To add an address: a function in `service.application`.
+Holds the service (`service`) and the command that starts it (`command`); a web page would belong here too. May touch everything
+below, but not the command line. It parses requests and calls `Trained.ask`, as `dura predict` does. To add an address: a function
+in `service.application`.
 """

@@ -1,7 +1,7 @@
 """Service: one trained model behind HTTP.
 
-One thread of its own asks the model, a request after the other: a product takes all cores anyway, torch keeps threads for every
-thread that calls it, and memory stays that of one request. A model with packed tables is asked by them as they are.
+One thread asks the model, one request at a time: a matrix product uses all cores anyway, torch keeps threads for every thread
+that calls it, and only one request takes memory. Packed tables are used as they are.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -24,25 +24,24 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from dura.inference import Question, ask
-from dura.inference.answers import HOLE
+from dura.inference.answers import HOLE, Question
 from dura.runs.trained import Trained
-from dura.tables.packed import Csr, Packed
 from dura.types import BadInput, DuraError, __version__
 
 MOST, MOST_ANSWERS = 1_000, 10_000
-"""Answers to a question and questions of a request, and answers of a request: nobody makes the others wait for long."""
+"""At most this many answers per question and questions per request; and answers per request, so that others need not wait long."""
 LARGEST, LONGEST = 1 << 20, 1_000
-"""Bytes of a request's body, and letters of a name."""
+"""At most this many bytes in a request's body; and characters in a name."""
 PATIENCE, GRACE = 30.0, 5
-"""Seconds that a body may take to arrive, and those that are left to requests under way when the service is told to end."""
+"""Seconds that a body may take to arrive; and seconds that running requests have left when the service ends."""
 ADDRESSES = "GET /, GET /predict, POST /predict"
-Count = Annotated[int, Field(ge=1, le=MOST)]
+Count = Annotated[int, Field(le=MOST)]
+"""How many answers; the model refuses fewer than one with the sentence that `dura predict` gives."""
 Name = Annotated[str, Field(max_length=LONGEST)]
 
 
-class Asked(BaseModel):
-    """A question: `head` or `tail` is left out or "?", or `time` is "?"."""
+class QuestionFields(BaseModel):
+    """The fields of a question: `head` or `tail` is missing or "?", or `time` is "?"."""
 
     model_config = ConfigDict(extra="forbid")
     relation: Name
@@ -51,41 +50,41 @@ class Asked(BaseModel):
     time: Name | None = None
 
     def question(self) -> Question:
-        """As the model is asked."""
+        """The question for the model."""
         head, tail = (None if name == HOLE else name for name in (self.head, self.tail))
         return Question(head, self.relation, tail, self.time)
 
 
-class One(Asked):
-    """One question, from the address."""
+class OneQuestion(QuestionFields):
+    """One question, from the address of a request."""
 
     k: Count = 10
     known: bool = False
 
 
-class Several(BaseModel):
-    """Several questions at once, from the body."""
+class ManyQuestions(BaseModel):
+    """Many questions, from the body of a request."""
 
     model_config = ConfigDict(extra="forbid")
-    questions: Annotated[list[Asked], Field(min_length=1, max_length=MOST)]
+    questions: Annotated[list[QuestionFields], Field(min_length=1, max_length=MOST)]
     k: Count = 10
     known: bool = False
 
 
 def application(trained: Trained) -> FastAPI:
-    """The addresses of the service for a trained model; what they answer is in docs/reference/service.md."""
+    """The addresses of the service for a trained model; docs/reference/service.md says what they answer."""
     app = FastAPI(title="dura", version=__version__, openapi_url=None)
-    about, thread = describe(trained), ThreadPoolExecutor(1, "model")
+    about, thread = trained.describe(), ThreadPoolExecutor(1, "model")
 
-    async def answers(asked: One | Several, questions: list[Asked]) -> list[dict[str, Any]]:
-        if len(questions) * asked.k > MOST_ANSWERS:
+    async def answers(given: Sequence[QuestionFields], k: int, known: bool) -> list[dict[str, Any]]:
+        if len(given) * k > MOST_ANSWERS:
             raise BadInput(
-                f"{len(questions)} questions with k {asked.k} are more than {MOST_ANSWERS:,} answers; ask in several requests"
+                f"{len(given)} questions with k {k} are more than {MOST_ANSWERS:,} answers; ask in several requests"
             )
-        wanted = [question.question() for question in questions]
+        questions = [fields.question() for fields in given]
 
         def work() -> list[dict[str, Any]]:
-            return [found.to_dict() for found in ask(trained.model, trained.graph, wanted, asked.k, known=asked.known)]
+            return [found.to_dict() for found in trained.ask(questions, k, known=known)]
 
         with _unless_ending():
             return await asyncio.get_running_loop().run_in_executor(thread, work)
@@ -96,18 +95,18 @@ def application(trained: Trained) -> FastAPI:
         return _json(about)
 
     @app.get("/predict")
-    async def predict_one(request: Request, asked: Annotated[One, Query()]) -> Response:
+    async def predict_one(request: Request, asked: Annotated[OneQuestion, Query()]) -> Response:
         """The answers to one question."""
         names = [name for name, _ in request.query_params.multi_items()]
         if len(set(names)) < len(names):
-            raise BadInput("a parameter is given twice; several questions are a POST")
-        return _json((await answers(asked, [asked]))[0])
+            raise BadInput("a parameter is given twice; to ask several questions send a POST request")
+        return _json((await answers([asked], asked.k, asked.known))[0])
 
     @app.post("/predict")
     async def predict_many(request: Request) -> Response:
-        """The answers to several questions, in their order."""
-        asked = Several.model_validate_json(await _body(request))
-        return _json({"questions": await answers(asked, asked.questions)})
+        """The answers to several questions, in the order of the questions."""
+        asked = ManyQuestions.model_validate_json(await _body(request))
+        return _json({"questions": await answers(asked.questions, asked.k, asked.known)})
 
     _handle_errors(app)
     return app
@@ -124,14 +123,14 @@ async def _body(request: Request) -> bytes:
                         raise HTTPException(413, f"the body is larger than {LARGEST:,} bytes")
     except TimeoutError:
         raise HTTPException(408, f"the body did not arrive within {PATIENCE:g} seconds") from None
-    except ClientDisconnect:  # nobody hears it, but the log stays free of a traceback
+    except ClientDisconnect:  # nobody gets this answer, but there is no traceback in the log
         raise HTTPException(400, "the client left before its body ended") from None
     return bytes(body)
 
 
 @contextmanager
 def _unless_ending() -> Iterator[None]:
-    """What is cut off because the service ends is told so."""
+    """A request that is cut off because the service ends gets a sentence that says so."""
     try:
         yield
     except asyncio.CancelledError:
@@ -139,7 +138,7 @@ def _unless_ending() -> Iterator[None]:
 
 
 def _handle_errors(app: FastAPI) -> None:
-    """Each error is a sentence in JSON."""
+    """Every error is one sentence in JSON."""
 
     @app.exception_handler(DuraError)
     async def failed(_: Request, error: DuraError) -> Response:
@@ -148,7 +147,7 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     @app.exception_handler(ValidationError)
     async def invalid(_: Request, error: RequestValidationError | ValidationError) -> Response:
-        skip = isinstance(error, RequestValidationError)  # FastAPI says first that it was in the query
+        skip = isinstance(error, RequestValidationError)  # FastAPI's place begins with "query"
         return _json({"error": "; ".join(_sentence(e, e["loc"][skip:]) for e in error.errors())}, 400)
 
     @app.exception_handler(HTTPException)
@@ -164,33 +163,8 @@ def _handle_errors(app: FastAPI) -> None:
         return _json({"error": sentence}, 500)
 
 
-def describe(trained: Trained) -> dict[str, Any]:
-    """What a client may want to know of the model."""
-    model, graph, experiment = trained.model, trained.graph, trained.experiment
-    packed = [table for table in vars(model).values() if isinstance(table, Packed)]
-    size = sum(table.bytes for table in packed) + sum(p.numel() * p.element_size() for p in model.parameters())
-    return {
-        "dura": __version__,
-        "run": trained.path.resolve().name if trained.path else None,
-        "model": experiment.model.name,
-        "rank": model.rank,
-        "regularizer": experiment.regularizer.name,
-        "graph": {
-            "name": graph.name,
-            "entities": graph.sizes.entities,
-            "relations": graph.sizes.relations,
-            "times": list(graph.times.span) if graph.times else None,
-        },
-        "tables": {
-            "sparse": any(isinstance(table, Csr) for table in packed),
-            "dtype": packed[0].number_type if packed else "float32",
-            "bytes": size,
-        },
-    }
-
-
 def serve(trained: Trained, host: str, port: int, *, quiet: bool, ready: Callable[[str], None]) -> None:
-    """Answer until interrupted; `ready` is told the address as soon as it can be asked (port 0 is any free one)."""
+    """Answer until interrupted; `ready` is called with the address when the service can be asked. Port 0 is any free one."""
     config = uvicorn.Config(
         application(trained), log_config=_logs(), access_log=not quiet, timeout_graceful_shutdown=GRACE
     )
@@ -202,14 +176,14 @@ def serve(trained: Trained, host: str, port: int, *, quiet: bool, ready: Callabl
 
 
 def _warm(trained: Trained) -> None:
-    """Make what the first question needs: the known answers, the names' index."""
+    """Ask once, so that the first request need not wait for the known answers and the index of names."""
     graph = trained.graph
     time = graph.times.span[0] if graph.times else None
-    ask(trained.model, graph, [Question(next(iter(graph.entities)), next(iter(graph.relations)), None, time)], 1)
+    trained.ask([(next(iter(graph.entities)), next(iter(graph.relations)), None, time)], 1)
 
 
 def _logs() -> dict[str, Any]:
-    """uvicorn's lines, on standard error, with their time, coloured only on a terminal."""
+    """uvicorn's log lines: on standard error, with the time, in colour only on a terminal."""
     logs: dict[str, Any] = copy.deepcopy(uvicorn.config.LOGGING_CONFIG)
     logs["handlers"]["access"]["stream"] = "ext://sys.stderr"
     logs["loggers"]["uvicorn.error"]["level"] = "WARNING"
@@ -225,13 +199,15 @@ def _listening(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), family=family)
     except (OSError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or str(error)
-        raise BadInput(f"{host} port {port} cannot be listened at: {why}; name another by --host or --port") from None
+        raise BadInput(
+            f"the service cannot listen at {host} port {port}: {why}; choose another with --host or --port"
+        ) from None
 
 
 def _sentence(error: Any, place: tuple[int | str, ...]) -> str:
-    """One complaint of pydantic, with its place: `questions.0.relation: Field required`."""
+    """One error of pydantic with its place: `questions.0.relation: Field required`."""
     if error["type"] == "json_invalid":
-        return f"the body is no JSON: {error['ctx']['error']}"
+        return f"the body is not JSON: {error['ctx']['error']}"
     return f"{'.'.join(map(str, place)) or 'the body'}: {error['msg']}"
 
 
