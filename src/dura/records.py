@@ -229,6 +229,17 @@ def curve(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [last[epoch] for epoch in sorted(last)]
 
 
+def best(records: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The epoch's record with the highest valid MRR; None if no epoch was validated.
+
+    >>> epochs = [{"kind": "epoch", "epoch": n, "valid": {"mrr": mrr}} for n, mrr in ((1, 0.3), (2, 0.5), (3, 0.4))]
+    >>> best(epochs)["epoch"], best([])
+    (2, None)
+    """
+    validated = [record for record in curve(records) if (record.get("valid") or {}).get("mrr") is not None]
+    return max(validated, key=lambda record: float(record["valid"]["mrr"]), default=None)
+
+
 def exported_as(records: Iterable[Mapping[str, Any]]) -> str:
     """How the tables of an exported run are stored, in as few words as tell runs apart; empty where they are as trained.
 

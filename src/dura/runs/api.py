@@ -146,11 +146,7 @@ def choose(
     size = experiment.model.options.get("rank")
     if size is not None and chosen["model.rank"] is None:
         chosen["model.rank"] = size  # another model of the same size
-    # Names first: another component drops the options of the one before, not those that were asked for.
-    for path in sorted(chosen, key=lambda path: not path.endswith(".name")):
-        value = chosen[path]
-        if value is not None:
-            experiment = experiment.with_value(path, value)
+    experiment = experiment.with_values({path: value for path, value in chosen.items() if value is not None})
     return experiment if experiment == before else replace(experiment, expected={})
 
 
