@@ -13,7 +13,7 @@ import optuna
 import pytest
 
 from dura.data.graph import Graph
-from dura.records import RunFolder, best, curve
+from dura.records import RunFolder, best_epoch, curve
 from dura.runs.api import choose
 from dura.runs.presets import preset
 from dura.runs.run import train
@@ -74,7 +74,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 def test_a_trial_is_the_run_that_its_settings_mean(found: Outcome, tmp_path: Path) -> None:
     alone = plan().experiment_of(found.best["values"])
     train(alone, load_graph(alone.graph), tmp_path / "alone")
-    top = best(RunFolder(tmp_path / "alone").records())
+    top = best_epoch(RunFolder(tmp_path / "alone").records())
     assert top is not None
     assert (found.best["valid_mrr"], found.best["best_epoch"]) == (top["valid"]["mrr"], top["epoch"])
     trial, plain = (curve(RunFolder.open(Path(p)).records()) for p in (found.best["run"], tmp_path / "alone"))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dura.data.graph import Graph
-from dura.records import RunFolder, best, write_atomic
+from dura.records import RunFolder, best_epoch, write_atomic
 from dura.runs.store import load_graph, read_settings
 from dura.runs.work import train_or_resume
 from dura.runs.workers import NO_MEMORY, Call, Crew, Limits, short_of_memory
@@ -259,6 +259,6 @@ def _train(folder: SweepFolder, trial: Trial, graph: Graph, stopped: Callable[[]
         if not short_of_memory(error):
             raise
         return "failed", NO_MEMORY
-    if best(RunFolder(path).records()) is None:
+    if best_epoch(RunFolder(path).records()) is None:
         return "failed", "no epoch was validated"
     return "complete", ""

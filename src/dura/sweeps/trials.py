@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dura.records import RunFolder, best, curve, disk_error, write_atomic
+from dura.records import RunFolder, best_epoch, curve, disk_error, write_atomic
 from dura.sweeps.space import Choice, Sweep
 from dura.types import BadInput, DuraError
 
@@ -203,7 +203,7 @@ class SweepFolder:
         ended = {word: TrialState[name] for name, word in _STATES.items()}[state]
         if failure:
             trial.set_user_attr("failure", failure)
-        top = best(RunFolder(self.run(trial.number)).records())
+        top = best_epoch(RunFolder(self.run(trial.number)).records())
         with self._lock("sweep"):
             self.history.tell(trial, top["valid"]["mrr"] if top and state == "complete" else None, ended)
             self._tidy()
@@ -250,7 +250,7 @@ class SweepFolder:
     def _row(self, trial: FrozenTrial) -> TrialRow:
         run = self.run(trial.number)
         records = RunFolder(run).records()
-        top, epochs = best(records), curve(records)
+        top, epochs = best_epoch(records), curve(records)
         return {
             "trial": trial.number,
             "state": _STATES[trial.state.name],
