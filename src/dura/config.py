@@ -275,6 +275,17 @@ class Experiment:
             return self._with(table, replace(section, **changed))
         raise BadInput(self._unknown(path))
 
+    def with_values(self, values: Mapping[str, Value]) -> Experiment:
+        """A copy with several settings changed, names first: another component drops the options of the one before it.
+
+        >>> Experiment().with_values({"model.rank": 50, "model.name": "cp"}).model
+        Component(name='cp', options={'rank': 50})
+        """
+        experiment = self
+        for path in sorted(values, key=lambda path: not path.endswith(".name")):
+            experiment = experiment.with_value(path, values[path])
+        return experiment
+
     def with_component(self, table: str, name: str) -> Experiment:
         """A copy with another model, regularizer, loss, candidates or optimizer, without the old options."""
         if table not in _COMPONENTS:

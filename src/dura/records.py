@@ -229,6 +229,17 @@ def curve(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [last[epoch] for epoch in sorted(last)]
 
 
+def best_epoch(records: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The record of the epoch with the best valid MRR, the first of several; None if no epoch was validated.
+
+    >>> valid = [{"kind": "epoch", "epoch": i, "valid": {"mrr": mrr}} for i, mrr in enumerate([0.2, 0.3, None, 0.3])]
+    >>> best_epoch(valid)["epoch"]
+    1
+    """
+    validated = [record for record in curve(records) if (record.get("valid") or {}).get("mrr") is not None]
+    return max(validated, key=lambda record: record["valid"]["mrr"], default=None)
+
+
 def exported_as(records: Iterable[Mapping[str, Any]]) -> str:
     """How the tables of an exported run are stored, in as few words as tell runs apart; empty where they are as trained.
 

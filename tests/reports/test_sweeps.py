@@ -1,4 +1,4 @@
-"""The table and the figures of a sweep, from plain rows."""
+"""The sheet and the figures of a sweep, from plain values."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_no_panel_stays_empty() -> None:
 def test_a_failed_trial_is_not_called_pruned(tmp_path: Path) -> None:
     rows = [row(0, 0.3), row(1, 0.2, "failed"), row(2, 0.1, "pruned")]
     text = draw_history(rows, tmp_path / "history.svg").read_text()
-    assert all(f"<!-- {label} -->" in text for label in ("to its end", "pruned", "failed or not ended"))
+    assert all(f"<!-- {label} -->" in text for label in ("complete", "pruned", "failed or unfinished"))
     text = draw_history(rows[:2], tmp_path / "history.svg").read_text()
     assert "<!-- pruned -->" not in text
 

@@ -1,9 +1,8 @@
-"""Cells, their cost, and the runs behind a table: real processes on tiny settings."""
+"""Cells, their cost, and the runs behind a table: real workers on tiny settings."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 import dura
 from dura.config import Experiment
-from dura.data.cost import cores, duration, free_memory
+from dura.data.cost import cores, free_memory
 from dura.records import RunFolder
 from dura.reproduction.cells import (
     MATRIX_BYTES_A_SECOND,
@@ -22,16 +21,20 @@ from dura.reproduction.cells import (
     START_SECONDS,
     STEP_SECONDS,
     Cell,
+    _all_cells,
     cells,
 )
-from dura.reproduction.reproduce import Limits, Standing, reproduce
+from dura.reproduction.reproduce import Standing, limits_for, run_tasks
 from dura.reproduction.tally import Tally, summary, tally
 from dura.reproduction.tasks import Task
 from dura.runs.presets import preset
 from dura.runs.run import train
+from dura.runs.work import evaluate_run, train_run
+from dura.runs.workers import Crew, Ended, Limits
 from dura.training.trainer import Interrupted
 from dura.types import BadInput, DuraError
 
+Done = tuple[Task, Task, dict[str, str], list[str], list[Standing]]
 TWO = Limits(jobs=2, threads=1, memory=10**12)
 
 
@@ -40,17 +43,13 @@ def no_other_graphs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("DURA_DATA", "")
     monkeypatch.setenv("DURA_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("PYTHONPATH", str(Path(dura.__file__).parents[1]))
 
 
 def tiny(folder: Path, name: str, **settings: int | float | str) -> Cell:
-    """A cell of our own: its preset is a file."""
-    experiment = preset("nations/cp-none")
-    for key, value in {"model__rank": 4, "training__epochs": 2, **settings}.items():
-        experiment = experiment.with_value(key.replace("__", "."), value)
-    path = folder / f"{name}.toml"
-    path.write_text(experiment.to_toml())
-    return Cell(os.path.relpath(path), experiment, {})
+    """A cell of our own."""
+    chosen = {"model__rank": 4, "training__epochs": 2, **settings}
+    experiment = preset("nations/cp-none").with_values({k.replace("__", "."): v for k, v in chosen.items()})
+    return Cell(f"{folder.name}/{name}", experiment, {})
 
 
 # -- which cells ----------------------------------------------------------------------------------------------------
@@ -85,7 +84,7 @@ def test_only_adds_within_a_kind_and_narrows_across() -> None:
     ("table", "only", "sentence"),
     [
         ("mian", (), "the table 'mian' is not known; known are main, regularizers, .*; did you mean 'main'?"),
-        ("main", ("wn18r",), "--only 'wn18r' is no graph, model, .*: fb15k-237, wn18rr.*did you mean 'wn18rr'?"),
+        ("main", ("wn18r",), "--only 'wn18r' is not a graph, model, .*: fb15k-237, wn18rr.*did you mean 'wn18rr'?"),
         ("all", ("wn18rr", "dura1"), "no cell with laptop settings for --only wn18rr --only dura1; see: dura rep"),
     ],
 )
@@ -124,6 +123,29 @@ def test_cost_follows_the_tables_of_the_model() -> None:
     assert seconds == pytest.approx(START_SECONDS + 24 * (6 * 103_509 * 2048 * 200 / 1e9 + 415 * step))
 
 
+def test_an_unknown_graph_or_model_has_no_estimate_and_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A preset may come before its graph's entry in the catalog, or need a package that is not installed."""
+    names = {"expected": {"tables": ["small"], "system": "New"}}
+    odd = {
+        "nations/new": Experiment.from_dict({"graph": {"source": "nations"}, "model": {"name": "newmodel"}, **names}),
+        "newgraph/cp-none": preset("nations/cp-none").with_value("graph.source", "newgraph"),
+        "nations/cp-none-laptop": preset("nations/cp-none"),
+    }
+
+    def read(file: object, where: str = "") -> Experiment:
+        return odd[str(file)]
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dura.reproduction.cells.presets", lambda: {name: name for name in odd})
+        patch.setattr("dura.reproduction.cells.Experiment.from_toml", read)
+        _all_cells.cache_clear()
+        listed = cells()
+    _all_cells.cache_clear()
+    assert [cell.preset for cell in listed] == ["nations/cp-none-laptop", "nations/new", "newgraph/cp-none"]
+    assert [cell.cost(1e9) == (None, None) for cell in listed] == [False, True, True]
+    assert not listed[2].at_hand
+
+
 def test_the_limit_of_a_container_counts(tmp_path: Path) -> None:
     def tell(name: str, text: str) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -147,7 +169,19 @@ def test_the_machine_is_asked() -> None:
     assert cores() >= 1
     free = free_memory()
     assert free is None or 10**7 < free < 10**15
-    assert [duration(s) for s in (0.25, 90, 7300)] == ["0.25 s", "2 min", "2 h"]
+
+
+def test_cores_and_memory_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dura.reproduction.reproduce.cores", lambda: 8)
+    monkeypatch.setattr("dura.reproduction.reproduce.free_memory", lambda: 10**9)
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert limits_for(0, "", 100) == Limits(8, 1, 10**9)
+    assert limits_for(0, "", 3) == Limits(3, 2, 10**9)  # not more workers than tasks
+    assert limits_for(1, "cpu", 100) == Limits(1, 8, 10**9)
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    assert limits_for(2, "", 100) == Limits(2, 5, 10**9)  # what the user says counts
+    with pytest.raises(BadInput, match="the device 'meta' is not available"):
+        limits_for(0, "meta", 100)
 
 
 # -- running them ---------------------------------------------------------------------------------------------------
@@ -159,20 +193,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def done(folder: Path) -> tuple[Task, Task, dict[str, str], list[str], list[Standing]]:
+def done(folder: Path) -> Done:
     """One task that ends well and one that fails, run together."""
     good, bad = tiny(folder, "good"), tiny(folder, "bad", optimizer__lr=1e39)
     tasks = (Task(good, 3, folder / "out"), Task(bad, 0, folder / "out"))
     said: list[str] = []
     shown: list[Standing] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(Path(dura.__file__).parents[1]))
-        failures = reproduce(tasks, lambda _: 1, TWO, say=said.append, show=shown.append)
+    failures = run_tasks(tasks, lambda _: 1, TWO, say=said.append, show=shown.append)
     return *tasks, failures, said, shown
 
 
 def test_a_failure_does_not_stop_the_others(
-    done: tuple[Task, Task, dict[str, str], list[str], list[Standing]],
+    done: Done,
 ) -> None:
     good, bad, failures, said, shown = done
     assert list(failures) == [bad.name]
@@ -182,10 +214,12 @@ def test_a_failure_does_not_stop_the_others(
     assert f"{good.name}: evaluating" in said and said.index(f"{good.name}: evaluating") > 1
     assert max(len(standing.running) for standing in shown) == 2
     assert shown[-1].tasks == 2
+    assert "epoch 2/2  loss " in good.log.read_text()
+    assert bad.log.read_text().splitlines()[-1] == f"dura: {failures[bad.name]}"
 
 
 def test_the_result_is_that_of_the_same_training_here(
-    done: tuple[Task, Task, dict[str, str], list[str], list[Standing]],
+    done: Done,
 ) -> None:
     good = done[0]
     found = good.result()
@@ -200,19 +234,17 @@ def test_the_result_is_that_of_the_same_training_here(
 
 
 def test_what_has_ended_is_not_done_again(
-    done: tuple[Task, Task, dict[str, str], list[str], list[Standing]],
+    done: Done,
 ) -> None:
     said: list[str] = []
-    assert reproduce([done[0]], lambda _: 1, TWO, say=said.append) == {}
+    assert run_tasks([done[0]], lambda _: 1, TWO, say=said.append) == {}
     assert said == []
     assert "failed: the loss became" in tally(done[1].cell, done[1].out, 1, {}).status
 
 
-def test_a_preset_that_changed_is_not_mixed_with_its_old_results(
-    done: tuple[Task, Task, dict[str, str], list[str], list[Standing]], folder: Path
-) -> None:
+def test_a_preset_that_changed_is_not_mixed_with_its_old_results(done: Done, folder: Path) -> None:
     changed = Task(Cell(done[0].cell.preset, tiny(folder, "other", model__rank=5).experiment, {}), 3, folder / "out")
-    failures = reproduce([changed], lambda _: 1, TWO)
+    failures = run_tasks([changed], lambda _: 1, TWO)
     assert "has other settings than the preset (model.rank is 4 there and 5 here)" in failures[changed.name]
     assert tally(changed.cell, changed.out, 1, {}).mrr is None
     shutil.rmtree(done[0].run)  # the result alone is enough
@@ -220,7 +252,7 @@ def test_a_preset_that_changed_is_not_mixed_with_its_old_results(
     assert elsewhere.result() is not None  # where a run was made does not matter
 
 
-def test_a_newer_result_is_refused(done: tuple[Task, Task, dict[str, str], list[str], list[Standing]]) -> None:
+def test_a_newer_result_is_refused(done: Done) -> None:
     task = Task(done[0].cell, 4, done[0].out)
     path = task.out / "results" / f"{task.name}.json"
     path.write_text(json.dumps({"format": 2}))
@@ -232,9 +264,7 @@ def test_a_newer_result_is_refused(done: tuple[Task, Task, dict[str, str], list[
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "null", '{"format": 1, "settings": {}, "result": {"mrr": 0.9}}', "{"])
-def test_a_damaged_result_counts_as_none_and_is_made_again(
-    done: tuple[Task, Task, dict[str, str], list[str], list[Standing]], text: str
-) -> None:
+def test_a_damaged_result_counts_as_none_and_is_made_again(done: Done, text: str) -> None:
     task = Task(done[0].cell, 5, done[0].out)
     folder = task.out / "results"
     strange = folder / f"{task.name}-old.json"  # moved aside by hand, in the same folder
@@ -242,7 +272,9 @@ def test_a_damaged_result_counts_as_none_and_is_made_again(
     (folder / f"{task.name}.json").write_text(text)
     try:
         assert task.result() is None
-        assert task.command() == ["train", task.cell.preset, "--seed", "5", "--out", str(task.run)]
+        step = task.next()
+        assert step is not None and (step.doing, step.call.function) == ("training", train_run)
+        assert step.call.arguments == {"settings": task.settings.to_toml(), "out": str(task.run)}
         assert tally(task.cell, task.out, 6, {}).status.startswith("1 of 6 seeds, ")
     finally:
         (folder / f"{task.name}.json").unlink()
@@ -252,8 +284,8 @@ def test_a_damaged_result_counts_as_none_and_is_made_again(
 def test_memory_that_is_not_there() -> None:
     (cell,) = cells(only=["nations/cp-none"])
     task, limits = Task(cell, 0, Path("nowhere")), Limits(jobs=1, memory=10**9)
-    failures = reproduce([task], lambda _: 3 * 10**9, limits)
-    assert failures == {task.name: "needs about 3.0 GB of memory, and 1.0 GB are free"}
+    failures = run_tasks([task], lambda _: 3 * 10**9, limits)
+    assert failures == {task.name: "needs about 3.0 GB of memory, but only 1.0 GB are free"}
     assert not Path("nowhere").exists()
 
 
@@ -261,7 +293,7 @@ def test_a_stop_ends_after_a_step_and_a_run_in_use_is_waited_for(tmp_path: Path)
     cell = tiny(tmp_path, "long", training__epochs=40, training__patience=0)
     task, said = Task(cell, 0, tmp_path / "out"), list[str]()
     with pytest.raises(Interrupted, match="the same command goes on from here") as error:
-        reproduce([task], lambda _: 1, TWO, stopped=lambda: len(task.records()) > 2, say=said.append)
+        run_tasks([task], lambda _: 1, TWO, stopped=lambda: len(task.records()) > 2, say=said.append)
     assert error.value.exit_code == 130
     assert said[-1].startswith(f"{task.name}: stopped at epoch ") and not task.ended()
     assert tally(cell, task.out, 1, {}).status.startswith("unfinished, epoch ")
@@ -270,8 +302,47 @@ def test_a_stop_ends_after_a_step_and_a_run_in_use_is_waited_for(tmp_path: Path)
     with RunFolder.open(task.run).lock():
         seen: list[Standing] = []
         with pytest.raises(Interrupted):
-            reproduce([task], lambda _: 1, TWO, stopped=lambda: len(seen) > 1, say=said.append, show=seen.append)
+            run_tasks([task], lambda _: 1, TWO, stopped=lambda: len(seen) > 1, say=said.append, show=seen.append)
     assert said == [] and "in use by another process, epoch" in seen[0].running[0]
+
+
+def test_a_device_is_for_new_runs(done: Done) -> None:
+    task = Task(done[0].cell, 6, done[0].out, "cuda:7")
+    step = task.next()
+    assert step is not None
+    assert 'device = "cuda:7"' in step.call.arguments["settings"] and 'device = "cpu"' in task.settings.to_toml()
+
+
+def test_a_worker_that_is_killed_is_a_failure_and_its_run_goes_on_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, said = Task(tiny(tmp_path, "killed", training__epochs=3), 0, tmp_path / "out"), list[str]()
+
+    class Killing(Crew):
+        def wait(self, seconds: float = 0.02) -> list[Ended]:
+            for worker in self._workers.values() if len(task.records()) > 1 else ():
+                worker.process.kill()
+            return super().wait(seconds)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("dura.reproduction.reproduce.Crew", Killing)
+        failures = run_tasks([task], lambda _: 1, TWO)
+    assert failures == {task.name: "killed by signal 9 (memory may have run out)"}
+    assert run_tasks([task], lambda _: 1, TWO, say=said.append) == {}
+    assert said[-1].startswith(f"{task.name}: test MRR 0.")
+
+
+def test_an_evaluation_that_is_stopped_is_done_the_next_time(tmp_path: Path) -> None:
+    task = Task(tiny(tmp_path, "trained"), 0, tmp_path / "out")
+    train_run(task.settings.to_toml(), str(task.run), stopped=lambda: False, tell=print)
+    with pytest.raises(Interrupted, match="the evaluation of .* was stopped"):
+        evaluate_run(str(task.run), stopped=lambda: True, tell=print)
+    step = task.next()
+    assert step is not None and step.doing == "evaluating"
+    task.keep(evaluate_run(**step.call.arguments, stopped=lambda: False, tell=print))
+    assert task.next() is None
+    kept = [record for record in task.records() if record["kind"] == "evaluation"]
+    assert [record["mrr"] for record in kept] == [tally(task.cell, task.out, 1, {}).mrr]
 
 
 # -- the table ------------------------------------------------------------------------------------------------------

@@ -87,7 +87,7 @@ def test_files_keep_everything_and_the_order(space: list[tuple[str, Any]]) -> No
         ('"training.epochs" = { low = 1, high = 9 }', "whole numbers need a step"),
         ('"training.epochs" = [-1]', "must be at least 0"),
         ('"graph.source" = ["umls", "nations"]', "a sweep trains on one graph"),
-        ('"regularizer.weight" = [0.1, 0.1]', "holds a value twice"),
+        ('"regularizer.weight" = [0.1, 0.1]', "has a value twice"),
         ('"regularizer.weight" = []', "must be a list of values"),
         ('"regularizer.weight" = { low = 0.1 }', "needs both low and high"),
         ('"regularizer.weight" = { low = 0.1, hihg = 1 }', "did you mean 'high'?"),
@@ -108,7 +108,7 @@ def test_a_bad_space_is_one_sentence_with_its_path(space: str, words: str) -> No
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('preset = "umls/complex-dura"', "a sweep needs a table [sweep]"),
+        ('preset = "umls/complex-dura"', "a sweep needs the tables [sweep] and [sweep.space]"),
         ('preset = "umls/complex-dora"\n[sweep.space]\n"model.rank" = [1]', "did you mean 'umls/complex-dura'?"),
         ("[sweep]\nmethod = 'tpe'", "sweep.space must be a table of the settings to vary"),
         ("[sweep]\nmethod = 'gird'\n[sweep.space]\n'model.rank' = [1]", "did you mean 'grid'?"),
@@ -184,7 +184,7 @@ def test_names_come_before_their_options_and_the_rank_stays() -> None:
 def test_a_fixed_setting_is_varied_no_more() -> None:
     mine = plan({**WEIGHTS, "model.rank": [10, 20]}, method="grid").fixed({"model.rank": "7", "training.epochs": "3"})
     assert (mine.combinations, mine.experiment.model.options["rank"], mine.experiment.training.epochs) == (3, 7, 3)
-    with pytest.raises(BadInput, match="nothing is left to vary"):
+    with pytest.raises(BadInput, match="there is nothing left to search"):
         plan(WEIGHTS).fixed({"regularizer.weight": "0.1"})
 
 

@@ -1,4 +1,4 @@
-"""Sweeps on small graphs: what they find, prune, keep, survive and refuse; for several processes see tests/cli."""
+"""Sweeps on small graphs: what they find, prune, keep, survive and refuse; for signals see tests/cli."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ import optuna
 import pytest
 
 from dura.data.graph import Graph
-from dura.records import RunFolder, curve
+from dura.records import RunFolder, best_epoch, curve
 from dura.runs.api import choose
 from dura.runs.presets import preset
 from dura.runs.run import train
 from dura.runs.store import load_graph
+from dura.runs.workers import Crew, Ended
 from dura.sweeps import sweep as sweeping
 from dura.sweeps.space import Sweep
 from dura.sweeps.sweep import Outcome, outcome, resume, sweep
-from dura.sweeps.trials import SweepFolder, best_epoch
+from dura.sweeps.trials import SweepFolder
 from dura.training.trainer import Interrupted
 from dura.types import BadInput, DuraError
 
@@ -73,8 +74,9 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 def test_a_trial_is_the_run_that_its_settings_mean(found: Outcome, tmp_path: Path) -> None:
     alone = plan().experiment_of(found.best["values"])
     train(alone, load_graph(alone.graph), tmp_path / "alone")
-    mrr, epoch = best_epoch(tmp_path / "alone")
-    assert (found.best["valid_mrr"], found.best["best_epoch"]) == (mrr, epoch)
+    top = best_epoch(RunFolder(tmp_path / "alone").records())
+    assert top is not None
+    assert (found.best["valid_mrr"], found.best["best_epoch"]) == (top["valid"]["mrr"], top["epoch"])
     trial, plain = (curve(RunFolder.open(Path(p)).records()) for p in (found.best["run"], tmp_path / "alone"))
     assert [e["valid"] for e in trial] == [e["valid"] for e in plain]
 
@@ -84,10 +86,10 @@ def test_the_best_comes_first_and_becomes_a_preset(found: Outcome) -> None:
     assert mrrs == sorted(mrrs, reverse=True)
     assert sorted(row["values"]["regularizer.weight"] for row in found.rows) == WEIGHTS["regularizer.weight"]
     assert found.rows[-1]["values"] == {"regularizer.weight": 3.0}  # collapses
-    best = preset(str(found.path / "best.toml"))
-    assert best.regularizer.options["weight"] == found.best["values"]["regularizer.weight"]
-    assert best.expected["valid_mrr"] == round(found.best["valid_mrr"], 4)
-    assert "the test split was not looked at" in best.expected["source"]
+    chosen = preset(str(found.path / "best.toml"))
+    assert chosen.regularizer.options["weight"] == found.best["values"]["regularizer.weight"]
+    assert chosen.expected["valid_mrr"] == round(found.best["valid_mrr"], 4)
+    assert "the test split was not used" in chosen.expected["source"]
 
 
 def test_only_the_best_tables_are_kept_but_all_settings_and_records(found: Outcome, tmp_path: Path) -> None:
@@ -156,7 +158,7 @@ def test_a_trial_that_fails_is_told_and_the_others_go_on(tmp_path: Path) -> None
     found = sweep(plan({"optimizer.lr": [0.1, 1e30]}), tmp_path / "sweep")
     assert [row["state"] for row in found.rows] == ["complete", "failed"]
     assert "try a smaller learning rate" in found.rows[1]["failure"]
-    with pytest.raises(DuraError, match="ran to its end: the loss became"):
+    with pytest.raises(DuraError, match="is complete: the loss became"):
         sweep(plan({"optimizer.lr": [1e30, 2e30]}), tmp_path / "none")
 
 
@@ -184,7 +186,7 @@ def test_trials_of_dead_processes_are_taken_up(searched: Outcome, tmp_path: Path
     done = resume(tmp_path / "sweep")
     assert figures(done) == figures(searched)
     grid = SweepFolder.create(tmp_path / "grid", plan(prune=False))
-    grid.study.enqueue_trial(grid.plan.points()[0])
+    grid.history.enqueue_trial(grid.plan.points()[0])
     assert [row["state"] for row in resume(tmp_path / "grid").rows] == ["complete"] * 3
 
 
@@ -202,6 +204,62 @@ def test_what_is_stored_is_optuna_s_own_study(found: Outcome) -> None:
     study = optuna.load_study(study_name="sweep", storage=f"sqlite:///{found.path / 'sweep.sqlite'}")
     assert study.best_value == found.best["valid_mrr"]
     assert [len(trial.intermediate_values) for trial in study.trials] == [3, 3, 3]
+
+
+# -- several workers ----------------------------------------------------------------------------------------------------
+
+
+def test_workers_find_what_one_process_finds(found: Outcome, tmp_path: Path) -> None:
+    seen: list[tuple[int, int, int]] = []
+    both = sweep(plan(prune=False), tmp_path / "both", jobs=2, notify=lambda row, *n: seen.append((row["trial"], *n)))
+    assert figures(both) == figures(found)
+    assert sorted(trial for trial, *_ in seen) == [0, 1, 2] and {total for *_, total in seen} == {3}
+    logged = "".join(path.read_text() for path in (tmp_path / "both" / "logs").iterdir())
+    assert sorted(logged.splitlines()) == [f"trial {n}: complete" for n in range(3)]
+
+
+class Killing(Crew):
+    """A crew of which some workers are killed, as by the system when memory runs out, once a trial has begun."""
+
+    victims: tuple[str, ...] = ()
+    runs = Path()
+
+    def wait(self, seconds: float = 0.05) -> list[Ended]:
+        begun = [run for run in self.runs.glob("*/records.jsonl") if b"epoch" in run.read_bytes()]
+        for name in self.victims if len(begun) >= len(self.victims) else ():
+            if name in self._workers:
+                self._workers[name].process.kill()
+        return super().wait(seconds)
+
+
+@pytest.fixture
+def killing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[Killing]:
+    monkeypatch.setattr(Killing, "runs", tmp_path / "sweep" / "runs")
+    monkeypatch.setattr(sweeping, "Crew", Killing)
+    return Killing
+
+
+def test_a_killed_worker_costs_no_trial(found: Outcome, tmp_path: Path, killing: type[Killing]) -> None:
+    killing.victims = ("worker-0",)  # the other one takes up its trial
+    assert figures(sweep(plan(prune=False), tmp_path / "sweep", jobs=2)) == figures(found)
+
+
+def test_if_all_workers_are_killed_the_sentence_says_how_to_go_on(tmp_path: Path, killing: type[Killing]) -> None:
+    killing.victims = ("worker-0", "worker-1")
+    endless = plan(prune=False).experiment.with_values({"training.epochs": 10**6, "training.patience": 0})
+    with pytest.raises(
+        DuraError, match=r"2 of 2 workers of the sweep were killed .*; continue with fewer --jobs: dura s"
+    ):
+        sweep(replace(plan(prune=False), experiment=endless), tmp_path / "sweep", jobs=2)
+    assert [row["state"] for row in SweepFolder.open(tmp_path / "sweep").rows()] == ["running", "running"]
+
+
+def test_an_error_of_one_worker_ends_all(tmp_path: Path) -> None:
+    folder = SweepFolder.create(tmp_path / "sweep", plan(prune=False))
+    (folder.path / "runs").rmdir()
+    (folder.path / "runs").write_text("no folder")  # nothing can be written: not the fault of a trial
+    with pytest.raises(DuraError, match="cannot write trial-. in the folder .*runs: Not a directory"):
+        resume(folder.path, jobs=2)
 
 
 # -- refusals -----------------------------------------------------------------------------------------------------------
@@ -223,7 +281,7 @@ def test_a_graph_without_valid_facts_or_a_changed_one(tmp_path: Path) -> None:
     facts.write_text("".join(f"a{i}\tr\ta{(i + 1) % 30}\n" for i in range(30)))
     own = {"model.rank": 2, "training.epochs": 1}
     mine = Sweep(choose(None, graph=str(facts), settings=own), {"optimizer.lr": [0.1, 0.2]}, "grid")
-    with pytest.raises(BadInput, match="judges by the valid split"):
+    with pytest.raises(BadInput, match="compares trials on the valid split, but the graph 'facts' has no valid facts"):
         sweep(mine.fixed({"graph.valid_share": "0"}), tmp_path / "none")
     with pytest.raises(Interrupted):
         sweep(mine, tmp_path / "sweep", stopped=after(0))
@@ -252,7 +310,9 @@ def test_a_database_that_fails_in_the_middle_is_one_sentence(tmp_path: Path, mon
 
     with monkeypatch.context() as patch:
         patch.setattr(optuna.Trial, "report", full)
-        with pytest.raises(DuraError, match=r"cannot be used: database or disk is full; when that is mended, continue"):
+        with pytest.raises(
+            DuraError, match=r"cannot be used: database or disk is full; fix that and continue with: dura sw"
+        ):
             sweep(plan(prune=False), tmp_path / "sweep")
     assert resume(tmp_path / "sweep").rows[0]["state"] == "complete"
 
@@ -262,9 +322,9 @@ def test_a_run_that_is_gone_stays_the_best(tmp_path: Path) -> None:
     shutil.rmtree(first.best["run"])
     again = resume(tmp_path / "sweep")
     assert (again.best["trial"], again.best["valid_mrr"]) == (first.best["trial"], first.best["valid_mrr"])
-    best = preset(str(tmp_path / "sweep" / "best.toml"))
-    assert best.expected["valid_mrr"] == round(first.best["valid_mrr"], 4)
-    assert best.regularizer.options["weight"] == first.best["values"]["regularizer.weight"]
+    chosen = preset(str(tmp_path / "sweep" / "best.toml"))
+    assert chosen.expected["valid_mrr"] == round(first.best["valid_mrr"], 4)
+    assert chosen.regularizer.options["weight"] == first.best["values"]["regularizer.weight"]
 
 
 def test_a_missing_extra_is_told_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

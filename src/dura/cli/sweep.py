@@ -17,14 +17,15 @@ if TYPE_CHECKING:
     from dura.sweeps.sweep import Outcome
 
 SHOWN = 20
-"""The terminal shows so many trials; the files have all."""
+"""The terminal shows this many trials; the files have all."""
 
-JobsOption = Annotated[int, typer.Option(min=1, help="Train so many trials at once, each in a process of its own.")]
+JobsOption = Annotated[int, typer.Option(min=1, help="Train this many trials at once, each in its own process.")]
 KeepOption = Annotated[
     int | None,
     typer.Option(
         min=0,
-        help="Keep the trained tables of the best N trials (0: of all; default: the file's, else 1); settings and records always.",
+        help="Keep the trained tables of the best N trials (0: of all; default: what the file says, or 1). Settings and records "
+        "are always kept.",
     ),
 ]
 
@@ -38,7 +39,9 @@ def sweep(
     ] = None,
     trials: Annotated[
         int | None,
-        typer.Option(min=1, help="So many trials in all (default: the file's; of a grid, every combination)."),
+        typer.Option(
+            min=1, help="The number of trials in all (default: what the file says; for a grid, every combination)."
+        ),
     ] = None,
     jobs: JobsOption = 1,
     out: Annotated[
@@ -47,7 +50,7 @@ def sweep(
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="KEY=VALUE", help="Fix a setting, e.g. model.rank=200, also one that the file varies."
+            "--set", metavar="KEY=VALUE", help="Fix a setting, e.g. model.rank=200, even if the file varies it."
         ),
     ] = None,
     keep: KeepOption = None,
@@ -56,14 +59,14 @@ def sweep(
         typer.Option(metavar="DIR", help="Continue this sweep where it stopped; with --trials, make it longer."),
     ] = None,
     listing: Annotated[
-        bool, typer.Option("--list", help="Show the ready grids and how many trials they mean.")
+        bool, typer.Option("--list", help="Show the ready grids and how many trials they have.")
     ] = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Search for the settings with the best valid MRR: all of a grid, or by TPE; the test split is not looked at.
+    """Search for the settings with the best valid MRR, over a whole grid or by TPE. The test split is not used.
 
-    A sweep's file is a settings file, or names a preset, with the settings to vary:
+    The file of a sweep is a settings file, or names a preset, and lists the settings to vary:
 
         preset = "umls/complex-dura"
 
@@ -115,7 +118,7 @@ def _begin(
     quiet: bool,
 ) -> Outcome:
     if experiment is None:
-        raise BadInput("which sweep? give a .toml file with a table [sweep], or one that 'dura sweep --list' shows")
+        raise BadInput("which sweep? give a .toml file with a table [sweep], or a grid from 'dura sweep --list'")
     from dura.sweeps.space import read_sweep
 
     plan = read_sweep(experiment).fixed(dict(assignment(text) for text in settings)).changed(trials=trials, keep=keep)
@@ -128,21 +131,21 @@ def _begin(
 
 @contextmanager
 def _written_if_stopped(folder: Path) -> Iterator[None]:
-    """Ctrl-C leaves the table, the figures and best.toml of the trials that have ended."""
+    """After Ctrl-C, write the table, the figures and best.toml of the trials that have ended."""
     from dura.sweeps.sweep import outcome
     from dura.training.trainer import Interrupted
 
     try:
         yield
     except Interrupted:
-        with suppress(DuraError):  # none ran to its end
+        with suppress(DuraError):  # no trial is complete
             _write(outcome(folder))
         raise
 
 
 @contextmanager
 def watched(quiet: bool) -> Iterator[tuple[Callable[[dict[str, Any], int, int], None], Callable[[], bool]]]:
-    """A bar over the trials and a line for each that ends; and whether Ctrl-C was pressed."""
+    """A bar over the trials and a line for each finished trial; and whether Ctrl-C was pressed."""
     from dura.cli.train import stop_on_interrupt
 
     with stop_on_interrupt() as stopped, counting_bar("trials", quiet) as count:
@@ -161,13 +164,13 @@ def watched(quiet: bool) -> Iterator[tuple[Callable[[dict[str, Any], int, int], 
 
 
 def _write(found: Outcome) -> Sheet:
-    """The table and the figures, as files; returns the table."""
+    """Write the table and the figures as files; returns the table."""
     from dura.reports.sweeps import draw_history, draw_importance, draw_slices, summary
 
     best, folder = found.best, found.path
     notes = [
         f"Best: trial {best['trial']} with valid MRR {best['valid_mrr']:.4f}; its settings are in best.toml.",
-        "Judged by the valid split alone; test was not looked at. Pruned trials show the best MRR they had.",
+        "Trials are compared on the valid split only; test was not used. A pruned trial shows the best MRR it had.",
     ]
     title = f"Sweep {folder.name} by {found.plan.method}, {len(found.rows)} trials"
     sheet = summary(found.rows, title, notes)
@@ -180,7 +183,7 @@ def _write(found: Outcome) -> Sheet:
 
 
 def _report(found: Outcome, as_json: bool, quiet: bool) -> None:
-    """Write what came out and say what was best."""
+    """Write what the sweep found and print the best trials."""
     from dataclasses import replace
 
     best, folder, sheet = found.best, found.path, _write(found)
@@ -217,7 +220,7 @@ def _list(as_json: bool) -> None:
 
     table = Table("grid", "method", "combinations", "trials", "varies", box=None)
     for name, p in plans.items():
-        combinations = "endless" if p.combinations is None else f"{p.combinations:,}"
+        combinations = "unlimited" if p.combinations is None else f"{p.combinations:,}"
         varies = ", ".join(path.rpartition(".")[2] if path != "smoothness.weight" else "smoothness" for path in p.space)
         table.add_row(name, p.method, combinations, f"{p.budget:,}", varies)
     print_table(table)

@@ -5,26 +5,40 @@ model is built from `Sizes` and its own options. It sees no data. To add one, wr
 and a row in `MODELS`, or an entry point of the group `dura.models` in your own package. Laws, command line and docs find it.
 """
 
-from dura.models.bilinear import SemanticMatching
-from dura.models.comparators import L1, L2, Biased, Comparator, Dot, Modulus, SquaredL2
-from dura.models.model import Model, adopt, restore
-from dura.models.static import CP, RESCAL, ComplEx, DistMult
-from dura.models.temporal import TRESCAL, TComplEx, Temporal, TNTComplEx
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from dura.registry import Registry
+
+if TYPE_CHECKING:
+    from dura.models.bilinear import SemanticMatching
+    from dura.models.comparators import L1, L2, Biased, Comparator, Dot, Modulus, SquaredL2
+    from dura.models.model import Model, adopt, restore
+    from dura.models.static import CP, RESCAL, ComplEx, DistMult
+    from dura.models.temporal import TRESCAL, TComplEx, Temporal, TNTComplEx
 
 MODELS: Registry[Model] = Registry(
     "model",
     "dura.models",
     {
-        "cp": CP,
-        "distmult": DistMult,
-        "complex": ComplEx,
-        "rescal": RESCAL,
-        "tcomplex": TComplEx,
-        "tntcomplex": TNTComplEx,
-        "trescal": TRESCAL,
+        "cp": "dura.models.static:CP",
+        "distmult": "dura.models.static:DistMult",
+        "complex": "dura.models.static:ComplEx",
+        "rescal": "dura.models.static:RESCAL",
+        "tcomplex": "dura.models.temporal:TComplEx",
+        "tntcomplex": "dura.models.temporal:TNTComplEx",
+        "trescal": "dura.models.temporal:TRESCAL",
     },
 )
+_HOMES = {
+    "SemanticMatching": "dura.models.bilinear",
+    **dict.fromkeys(("L1", "L2", "Biased", "Comparator", "Dot", "Modulus", "SquaredL2"), "dura.models.comparators"),
+    **dict.fromkeys(("Model", "adopt", "restore"), "dura.models.model"),
+    **dict.fromkeys(("CP", "RESCAL", "ComplEx", "DistMult"), "dura.models.static"),
+    **dict.fromkeys(("TRESCAL", "TComplEx", "Temporal", "TNTComplEx"), "dura.models.temporal"),
+}
 
 __all__ = [
     "CP",
@@ -48,3 +62,10 @@ __all__ = [
     "adopt",
     "restore",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Late, so that whoever only wants the names of the table does not pay for importing torch.
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,14 +5,48 @@ and terms (which hole is asked: tails, relations or times, each with a weight). 
 a kind of candidates: a class and a row in `LOSSES` or `CANDIDATES`, or an entry point in your own package.
 """
 
-from dura.objectives.candidates import CANDIDATES, All, Candidates, Negatives, Sample
-from dura.objectives.known import Known
-from dura.objectives.losses import LOSSES, BinaryCrossEntropy, Loss, MarginRanking, SelfAdversarial, Softmax, Truth
-from dura.objectives.terms import HOLES, Hole, Objective, Term, objective_of
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from dura.registry import Registry
+
+if TYPE_CHECKING:
+    from dura.objectives.candidates import All, Candidates, Negatives, Sample
+    from dura.objectives.known import Known
+    from dura.objectives.losses import BinaryCrossEntropy, Loss, MarginRanking, SelfAdversarial, Softmax, Truth
+    from dura.objectives.terms import Hole, Objective, Term, objective_of
+
+LOSSES: Registry[Loss] = Registry(
+    "loss",
+    "dura.losses",
+    {
+        "softmax": "dura.objectives.losses:Softmax",
+        "binary": "dura.objectives.losses:BinaryCrossEntropy",
+        "margin": "dura.objectives.losses:MarginRanking",
+        "self-adversarial": "dura.objectives.losses:SelfAdversarial",
+    },
+)
+CANDIDATES: Registry[Candidates] = Registry(
+    "candidates",
+    "dura.candidates",
+    {
+        "all": "dura.objectives.candidates:All",
+        "sample": "dura.objectives.candidates:Sample",
+        "negatives": "dura.objectives.candidates:Negatives",
+    },
+)
+_LOSSES = ("BinaryCrossEntropy", "Loss", "MarginRanking", "SelfAdversarial", "Softmax", "Truth")
+_HOMES = {
+    **dict.fromkeys(("All", "Candidates", "Negatives", "Sample"), "dura.objectives.candidates"),
+    "Known": "dura.objectives.known",
+    **dict.fromkeys(_LOSSES, "dura.objectives.losses"),
+    **dict.fromkeys(("Hole", "Objective", "Term", "objective_of"), "dura.objectives.terms"),
+}
 
 __all__ = [
     "CANDIDATES",
-    "HOLES",
     "LOSSES",
     "All",
     "BinaryCrossEntropy",
@@ -30,3 +64,10 @@ __all__ = [
     "Truth",
     "objective_of",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Late, so that whoever only wants the names of the table does not pay for importing torch.
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

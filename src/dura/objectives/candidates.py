@@ -17,7 +17,6 @@ from dura.data.questions import Questions
 from dura.models import Comparator
 from dura.objectives.known import Known
 from dura.objectives.losses import Loss, Truth
-from dura.registry import Registry
 from dura.tables import Collector
 from dura.types import BadInput
 
@@ -276,10 +275,3 @@ def _hits(row: Tensor, answers: Tensor, drawn: Tensor) -> tuple[Tensor, Tensor]:
     times = torch.searchsorted(drawn, answers, right=True) - first
     place = torch.arange(int(times.sum()), device=row.device) - torch.repeat_interleave(times.cumsum(0) - times, times)
     return torch.repeat_interleave(row, times), torch.repeat_interleave(first, times) + place
-
-
-CANDIDATES: Registry[Candidates] = Registry(
-    "candidates",
-    "dura.candidates",
-    {"all": All, "sample": Sample, "negatives": Negatives},
-)

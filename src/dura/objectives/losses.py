@@ -16,7 +16,6 @@ from torch.nn.functional import logsigmoid, softplus
 
 from dura.data.questions import Questions
 from dura.objectives.known import Known
-from dura.registry import Registry
 from dura.types import BadInput
 
 SAFE_MASS = 1e20
@@ -258,15 +257,3 @@ def check_share(path: str, value: float) -> float:
     if not 0 <= value <= 1:
         raise BadInput(f"{path} is {value}, but it is a share between 0 and 1")
     return value
-
-
-LOSSES: Registry[Loss] = Registry(
-    "loss",
-    "dura.losses",
-    {
-        "softmax": Softmax,
-        "binary": BinaryCrossEntropy,
-        "margin": MarginRanking,
-        "self-adversarial": SelfAdversarial,
-    },
-)

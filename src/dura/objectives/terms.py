@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import torch
@@ -19,7 +19,7 @@ from dura.tables import Collector, Gathered, Table
 from dura.types import BadInput
 
 Hole = Literal["tails", "relations", "times"]
-HOLES: tuple[Hole, ...] = get_args(Hole)
+
 OUTER_NUMBERS = 2**24
 """How many numbers the queries for relations or times may have at a time: those of full matrices are large."""
 

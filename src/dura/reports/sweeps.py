@@ -1,4 +1,4 @@
-"""Sweeps: the trials of a search as a table and as figures, from plain rows."""
+"""Sweeps: the trials of a search as a sheet and as figures, from plain values."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dura.reports.plots import COLOURS, figure, fitted, panels, save
-from dura.reports.tables import Cell, Sheet
+from dura.reports.tables import Sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Row = Mapping[str, Any]
-"""trial, state, valid_mrr, best_epoch, epochs, seconds, failure, and the varied settings as `values` by path."""
+TrialRow = Mapping[str, Any]
+"""A trial: trial, state, valid_mrr, best_epoch, epochs, seconds, failure, and the varied settings as `values` by path."""
 
 SYMBOLS = {
     "regularizer.weight": "λ",
@@ -26,14 +26,14 @@ SYMBOLS = {
     "training.batch": "batch",
     "optimizer.lr": "learning rate",
 }
-"""How people call a setting."""
+"""The symbols and short names of settings."""
 GREY = "#999999"
 ROOM = 0.12
-"""Of the axis: where the values are so far apart or more, each has its own tick."""
+"""If neighbouring values are at least this share of the axis apart, each has its own tick."""
 
 
 def called(path: str) -> str:
-    """A setting with its symbol, as it stands under an axis.
+    """A setting with its symbol, as the label of an axis.
 
     >>> called("regularizer.weight"), called("training.epochs")
     ('λ  (regularizer.weight)', 'training.epochs')
@@ -42,7 +42,7 @@ def called(path: str) -> str:
 
 
 def decimals(values: Sequence[object]) -> int:
-    """How many decimals show these numbers: all of them where they are short, else three digits of the smallest.
+    """How many decimals these numbers need: enough to show them exactly, or three digits of the smallest if that is fewer.
 
     >>> decimals([0.5, 1.5]), decimals([0.003, 0.01]), decimals([0.0123456, 3.3])
     (1, 3, 4)
@@ -54,10 +54,10 @@ def decimals(values: Sequence[object]) -> int:
     return next((d for d in range(1, most) if all(math.isclose(round(v, d), v) for v in floats)), most)
 
 
-def summary(rows: Sequence[Row], title: str, notes: Sequence[str] = ()) -> Sheet:
+def summary(rows: Sequence[TrialRow], title: str, notes: Sequence[str] = ()) -> Sheet:
     """All trials, best first."""
     paths = list(rows[0]["values"]) if rows else []
-    lines: list[dict[str, Cell]] = [
+    lines: list[dict[str, Any]] = [
         {
             "trial": row["trial"],
             "valid MRR": row["valid_mrr"],
@@ -74,15 +74,15 @@ def summary(rows: Sequence[Row], title: str, notes: Sequence[str] = ()) -> Sheet
     return Sheet(title, lines, [*notes, *failures], {**digits, "seconds": 1})
 
 
-def draw_history(rows: Sequence[Row], path: Path) -> Path:
-    """Valid MRR of each trial in the order they were begun, and the best so far."""
+def draw_history(rows: Sequence[TrialRow], path: Path) -> Path:
+    """Valid MRR of each trial in the order in which they were started, and the best so far."""
     ordered = sorted((row for row in rows if row["valid_mrr"] is not None), key=lambda row: row["trial"])
     with figure(width=6.0) as (drawn, axes):
         panel = axes[0][0]
         numbers = [row["trial"] for row in ordered]
         _dots(panel, numbers, ordered)
-        whole = [row["valid_mrr"] if row["state"] == "complete" else -math.inf for row in ordered]
-        best = [max(whole[: i + 1]) for i in range(len(whole))]
+        complete = [row["valid_mrr"] if row["state"] == "complete" else -math.inf for row in ordered]
+        best = [max(complete[: i + 1]) for i in range(len(complete))]
         panel.step(
             numbers, [b if b > 0 else math.nan for b in best], where="post", color=COLOURS[1], label="best so far"
         )
@@ -107,8 +107,8 @@ def draw_importance(importance: Mapping[str, float], path: Path) -> Path:
         return save(drawn, path)
 
 
-def draw_slices(rows: Sequence[Row], path: Path) -> Path:
-    """Valid MRR against each varied setting, a panel each."""
+def draw_slices(rows: Sequence[TrialRow], path: Path) -> Path:
+    """Valid MRR against each varied setting, one panel per setting."""
     shown = [row for row in rows if row["valid_mrr"] is not None]
     paths = list(rows[0]["values"])
     with panels(len(paths)) as (drawn, places):
@@ -121,7 +121,7 @@ def draw_slices(rows: Sequence[Row], path: Path) -> Path:
 
 
 def legend_above(drawn: Figure, places: Sequence[Axes]) -> None:
-    """One legend over all panels, where it hides nothing."""
+    """One legend above all panels, where it hides nothing."""
     labelled = [panel.get_legend_handles_labels() for panel in places]
     handles = {label: handle for pair in labelled for handle, label in zip(*pair, strict=True)}
     if handles:
@@ -130,7 +130,7 @@ def legend_above(drawn: Figure, places: Sequence[Axes]) -> None:
 
 
 def scale(panel: Axes, values: Sequence[object]) -> list[float]:
-    """Set the panel's scale for these values and say where they stand on it: logarithmic over decades, names as places."""
+    """Set the panel's scale for these values and return their positions: logarithmic over decades, names side by side."""
     if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         names = sorted({str(value) for value in values})
         panel.set_xticks(range(len(names)), names)
@@ -140,7 +140,7 @@ def scale(panel: Axes, values: Sequence[object]) -> list[float]:
     distinct = sorted(set(numbers))
     places, positive = distinct, [number for number in distinct if number > 0]
     if distinct[0] >= 0 and positive and positive[-1] >= 10 * positive[0]:
-        # Zero has no place on a logarithmic scale; it gets one below the smallest.
+        # Zero has no place on a logarithmic scale; it is put below the smallest value.
         zero: dict[str, Any] = {"linthresh": positive[0], "linscale": 0.5} if distinct[0] == 0 else {}
         panel.set_xscale("symlog" if zero else "log", **zero)
         places = [math.log10(max(number, positive[0] / 3)) for number in distinct]
@@ -151,17 +151,20 @@ def scale(panel: Axes, values: Sequence[object]) -> list[float]:
     return numbers
 
 
-def _dots(panel: Axes, at: Sequence[float], rows: Sequence[Row]) -> None:
-    """Whole trials as full dots, pruned ones hollow and grey, failed or unfinished ones as squares."""
-    kinds = {"complete": "to its end", "pruned": "pruned"}
-    styles = {"to its end": ("o", COLOURS[0], COLOURS[0]), "pruned": ("o", "none", GREY)}
-    for label in ("to its end", "pruned", "failed or not ended"):
+def _dots(panel: Axes, at: Sequence[float], rows: Sequence[TrialRow]) -> None:
+    """Complete trials as full dots, pruned ones hollow and grey, failed or unfinished ones as squares."""
+    other = "failed or unfinished"
+    styles = {
+        "complete": ("o", COLOURS[0], COLOURS[0]),
+        "pruned": ("o", "none", GREY),
+        other: ("s", "none", GREY),
+    }
+    for label, (marker, face, edge) in styles.items():
         chosen = [
             (x, row["valid_mrr"])
             for x, row in zip(at, rows, strict=True)
-            if kinds.get(row["state"], "failed or not ended") == label
+            if (row["state"] if row["state"] in styles else other) == label
         ]
         if chosen:
             xs, ys = zip(*chosen, strict=True)
-            marker, face, edge = styles.get(label, ("s", "none", GREY))
             panel.scatter(xs, ys, s=28, marker=marker, facecolors=face, edgecolors=edge, label=label, zorder=3)

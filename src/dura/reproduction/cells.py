@@ -1,8 +1,8 @@
-"""Cells: the rows of the paper's result tables that dura can make, each a preset, with what they will cost here.
+"""Cells: the rows of the paper's result tables that dura has models for, one preset each, and what they cost here.
 
-A preset belongs to tables by its `[expected]`: `tables`, `system`, then `mrr`, `hits@1`, `hits@10` and `source`. Where it carries
-published settings these figures are the paper's. A laptop preset (`…-laptop`) has the figures that we measured with it, and the
-paper's stand in the preset of the same name without the ending. `band = [low, high]` is where our MRR should lie.
+The `[expected]` table of a preset says to which `tables` it belongs and under which name (`system`). Its `mrr`, `hits@1`, `hits@10`
+and `source` are the paper's if the preset has published settings. A laptop preset (`…-laptop`) has the numbers that we measured
+with it; the paper's are in the preset of the same name without the ending. `band = [low, high]` is where our MRR should be.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
+from typing import NamedTuple
 
 from dura.config import Experiment
 from dura.data import catalog
 from dura.data.cost import cost
 from dura.registry import did_you_mean
+from dura.runs.build import complete
 from dura.runs.presets import presets
-from dura.types import BadInput, Sizes
+from dura.types import BadInput, DuraError, Sizes
 
 TABLES = ("main", "regularizers", "temporal", "ablation", "p1", "small")
-"""The paper's tables, and one of the bundled graphs that the paper does not have."""
+"""The paper's tables, and one for the bundled graphs, which the paper does not have."""
 ALL = "all"
 LAPTOP = "-laptop"
 QUESTIONS = {
@@ -33,19 +35,31 @@ QUESTIONS = {
     "icews05-15": 682_628,
     "yago15k": 83_578,
 }
-"""Distinct questions of the train facts, both ways: an estimate must not read the graphs; twice the facts where one is missing."""
+"""Distinct questions of the train facts in both directions, since an estimate must not read graphs; for others: twice the facts."""
 PROCESS_BYTES = 550 << 20
-"""What a training process takes beside its tables: torch, the facts, known answers (601 MB in all on FB15k-237 at rank 200)."""
+"""What a worker needs besides its tables: torch, the facts, known answers (601 MB in all on FB15k-237 at rank 200)."""
 
 STEP_SECONDS, START_SECONDS = 3e-3, 10.0
-"""What a step takes however small it is, and a process before its first step; small graphs cost nothing else."""
+"""What even the smallest step takes, and what a worker takes before its first step; small graphs take hardly more."""
 MATRIX_SECONDS, MATRIX_BYTES_A_SECOND = 1e-4, 1e9
-"""What each relation matrix of a step takes beside its size (several small products), and how fast the rest of it goes."""
+"""What each relation matrix of a step takes at any size (several small products), and how fast its bytes are processed."""
 ROW_BYTES_A_SECOND = 1.6e8
-"""How fast the rows of a sample are read, differentiated and updated: 23 ms a step beside its products for 2,048 of 400 numbers."""
-_REGULARIZERS = ("none", "fro", "n3", "reg-p1", "dura-i", "dura-ii", "dura", "dura1", "dura2")
-_MODELS = ("cp", "complex", "rescal", "tcomplex", "trescal")
-"""The order of rows."""
+"""How fast the rows of a sample are read, differentiated and updated: 23 ms per step for 2,048 rows of 400 numbers."""
+
+
+class Estimate(NamedTuple):
+    """What a cell costs: bytes of memory of its worker and seconds in all; None if its graph or its model is not known here."""
+
+    bytes: int | None
+    seconds: float | None
+
+
+class _Shape(NamedTuple):
+    """The size of a model: numbers in all its tables, numbers per target, and the length of each table of matrices."""
+
+    numbers: int
+    width: int
+    matrices: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -55,7 +69,7 @@ class Cell:
     preset: str
     experiment: Experiment
     paper: Mapping[str, float]
-    """The paper's `mrr`, `hits@1` and `hits@10`, as far as it tells them."""
+    """The paper's `mrr`, `hits@1` and `hits@10`, those of them that it has."""
 
     @property
     def graph(self) -> str:
@@ -65,88 +79,93 @@ class Cell:
     @property
     def system(self) -> str:
         """The row's name in the paper, such as ComplEx-DURA."""
-        return str(self.experiment.expected["system"])
+        return str(self.experiment.expected.get("system", self.preset))
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """Where the row stands."""
+        """The tables that have the row."""
         return tuple(self.experiment.expected["tables"])
 
     @property
     def laptop(self) -> bool:
-        """True where the settings are ours, for a laptop."""
+        """True if the settings are ours, for a laptop."""
         return self.preset.endswith(LAPTOP)
 
     @property
     def expected(self) -> float | None:
-        """The MRR that we measured with this preset; None where it was not run or has published settings."""
+        """The MRR that we measured with this preset; None if it was not run or has published settings."""
         ours = self.laptop or not self.paper
         return self.experiment.expected.get("mrr") if ours else None
 
     @property
     def band(self) -> tuple[float, float] | None:
-        """Where our MRR should lie, where that is known."""
+        """Where our MRR should be; None if that is not known."""
         band = self.experiment.expected.get("band")
         return (float(band[0]), float(band[1])) if band else None
 
     @property
     def at_hand(self) -> bool:
-        """True where the graph is on this machine."""
+        """True if the graph is on this machine."""
         listing = catalog.find(self.graph)
         return listing is not None and listing.path is not None
 
-    @cached_property
-    def _tables_of_numbers(self) -> tuple[int, int, tuple[int, ...]]:
-        """How many numbers the model's tables hold, how many of them a tail has, and how many matrices each table of them has."""
-        import torch
-
-        from dura.models import MODELS
-        from dura.runs.build import query_width
-
-        entry = catalog.entries()[self.graph]
-        sizes, chosen = Sizes(entry.entities, entry.relations, entry.timestamps), self.experiment.model
-        with torch.device("meta"):  # shapes without memory
-            model = MODELS.build(chosen.name, chosen.options, sizes)
-        matrices = tuple(len(table) for table in model.parameters() if table.dim() > 2)
-        return sum(table.numel() for table in model.parameters()), query_width(model), matrices
-
-    @cached_property
-    def _samples(self) -> int:
-        """How many entities a step scores; 0 where it scores all."""
-        from dura.objectives import CANDIDATES, Sample
-
-        candidates = CANDIDATES.build(self.experiment.candidates.name, self.experiment.candidates.options)
-        return candidates.samples if isinstance(candidates, Sample) else 0
-
-    def cost(self, speed: float) -> tuple[int, float]:
-        """About how many bytes a process takes for this cell, and how many seconds in all."""
-        entry, training = catalog.entries()[self.graph], self.experiment.training
+    def cost(self, speed: float) -> Estimate:
+        """About how much memory its worker needs and how long it takes, at `speed` operations per second."""
+        entry, training = catalog.entries().get(self.graph), self.experiment.training
+        if entry is None:
+            return Estimate(None, None)
+        try:
+            samples = samples_of(self.experiment)
+            shape = _shape(self.experiment, Sizes(entry.entities, entry.relations, entry.timestamps))
+        except DuraError:
+            return Estimate(None, None)
         facts = 2 * entry.files["train"].facts
         questions = facts if training.batching == "facts" else QUESTIONS.get(self.graph, facts)
-        numbers, width, matrices = self._tables_of_numbers
-        samples = self._samples
         took = cost(
-            numbers=numbers,
-            width=width,
+            numbers=shape.numbers,
+            width=shape.width,
             entities=samples or entry.entities,
             questions=questions,
             batch=training.questions_a_step,
             speed=speed,
         )
         steps = math.ceil(questions / training.questions_a_step)
-        # Distinct matrices of a step, were all alike in frequency; of two tables each pair is one.
-        kinds = math.prod(matrices) if matrices else 0
-        distinct = kinds * -math.expm1(-training.questions_a_step / kinds) if kinds else 0.0
-        step = STEP_SECONDS + distinct * (MATRIX_SECONDS + 4 * width * width / MATRIX_BYTES_A_SECOND)
-        step += 4 * width * samples / ROW_BYTES_A_SECOND
-        seconds = training.epochs * (took.seconds_an_epoch + steps * step)
-        return PROCESS_BYTES + took.bytes, START_SECONDS + seconds
+        step = _step_seconds(shape, training.questions_a_step, samples)
+        seconds = START_SECONDS + training.epochs * (took.seconds_an_epoch + steps * step)
+        return Estimate(PROCESS_BYTES + took.bytes, seconds)
+
+
+def samples_of(experiment: Experiment) -> int:
+    """How many entities each step scores; 0 means all."""
+    return int(str(complete(experiment).candidates.options.get("samples", 0)))
+
+
+def _shape(experiment: Experiment, sizes: Sizes) -> _Shape:
+    """The size of the experiment's model."""
+    import torch
+
+    from dura.models import MODELS
+    from dura.runs.build import query_width
+
+    with torch.device("meta"):  # shapes without memory
+        model = MODELS.build(experiment.model.name, experiment.model.options, sizes)
+    matrices = tuple(len(table) for table in model.parameters() if table.dim() > 2)
+    return _Shape(sum(table.numel() for table in model.parameters()), query_width(model), matrices)
+
+
+def _step_seconds(shape: _Shape, questions: int, samples: int) -> float:
+    """What a step takes besides the products of its questions with the entities."""
+    # The number of distinct matrices in a step if all were equally frequent; with two tables each pair is one matrix.
+    kinds = math.prod(shape.matrices) if shape.matrices else 0
+    distinct = kinds * -math.expm1(-questions / kinds) if kinds else 0.0
+    matrix = MATRIX_SECONDS + 4 * shape.width**2 / MATRIX_BYTES_A_SECOND
+    return STEP_SECONDS + distinct * matrix + 4 * shape.width * samples / ROW_BYTES_A_SECOND
 
 
 def cells(table: str = ALL, *, laptop: bool | None = None, only: Sequence[str] = ()) -> list[Cell]:
-    """The cells of a table: with published settings, for a laptop, or (None) both; the small graphs have one form for all.
+    """The cells of a table: with published settings, with laptop settings, or both (None). The small graphs have one form.
 
-    `only` keeps those of some graphs, models, regularizers or presets: names of one kind add up, kinds narrow each other.
+    `only` names graphs, models, regularizers or presets. A cell must match one of the names of each kind that is named.
 
     >>> [cell.preset for cell in cells("p1", laptop=True, only=["wn18rr", "dura"])]
     ['wn18rr/complex-dura-laptop', 'wn18rr/rescal-dura-laptop']
@@ -177,17 +196,22 @@ def _all_cells() -> tuple[Cell, ...]:
 
 
 def _place(cell: Cell) -> tuple[int, int, int, bool]:
-    """Graphs as in the catalog, then models and regularizers as in the paper."""
+    """Graphs in the order of the catalog, then models and regularizers in that of their registries; unknown ones last."""
+    from dura.models import MODELS
+    from dura.regularizers import REGULARIZERS
+
     graph, model, regularizer, _ = _names(cell)
-    return list(catalog.entries()).index(graph), _MODELS.index(model), _REGULARIZERS.index(regularizer), cell.laptop
+    known = (list(catalog.entries()), graph), (MODELS.names(), model), (REGULARIZERS.names(), regularizer)
+    first, second, third = (names.index(name) if name in names else len(names) for names, name in known)
+    return first, second, third, cell.laptop
 
 
 def _paper(name: str, rows: Mapping[str, Experiment]) -> dict[str, float]:
-    """The paper's figures: those of the preset with published settings; there are none for the small graphs."""
-    published = rows[name.removesuffix(LAPTOP)].expected
-    if "small" in published["tables"]:
+    """The paper's numbers, from the preset with published settings; none for the small graphs, or if there is no such preset."""
+    published = rows.get(name.removesuffix(LAPTOP))
+    if published is None or "small" in published.expected["tables"]:
         return {}
-    return {figure: published[figure] for figure in ("mrr", "hits@1", "hits@10") if figure in published}
+    return {key: published.expected[key] for key in ("mrr", "hits@1", "hits@10") if key in published.expected}
 
 
 def _names(cell: Cell) -> tuple[str, str, str, str]:
@@ -196,11 +220,13 @@ def _names(cell: Cell) -> tuple[str, str, str, str]:
 
 
 def _kinds(among: Sequence[Cell], only: Sequence[str]) -> list[set[str]]:
-    """The names asked for, by kind; a name that is none of them is an error."""
+    """The wanted names by kind; a name of no kind is an error."""
     known = [set(names) for names in zip(*map(_names, among), strict=True)]
     for name in only:
         if not any(name in names for names in known):
             listed = "; ".join(", ".join(sorted(names)) for names in known[:3])
             hint = did_you_mean(name, [n for names in known for n in names])
-            raise BadInput(f"--only {name!r} is no graph, model, regularizer or preset of this table: {listed}{hint}")
+            raise BadInput(
+                f"--only {name!r} is not a graph, model, regularizer or preset of this table: {listed}{hint}"
+            )
     return [asked for names in known if (asked := names.intersection(only))]

@@ -1,44 +1,29 @@
-"""Reproduce: run the cells of a table, each in processes of its own, and go on where an earlier start was stopped.
+"""Reproduce: run the cells of a table with workers, and continue where an earlier start was stopped.
 
-Nothing is remembered beside the files of the tasks, so a start can end in any way, and two starts in one folder wait for each
-other's runs.
+All state is in the files of the tasks. So a start may end in any way, and two starts in one folder wait for each other's runs.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import IO
+from math import inf
+from pathlib import Path
 
-from dura.reproduction.tasks import Task
+from dura.data.cost import cores, free_memory, measured_speed
+from dura.reproduction.cells import Cell
+from dura.reproduction.tasks import Step, Task
+from dura.runs.build import checked_device
+from dura.runs.work import evaluate_run
+from dura.runs.workers import Crew, Ended, Limits
 from dura.training.trainer import Interrupted
-from dura.types import DuraError
-
-POLL = 0.3
-"""Seconds between two looks at the processes."""
-PATIENCE = 10.0
-"""Seconds that a process has to end after it was told so twice; then it is killed."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What the processes may take: how many at once, threads each, bytes together (None: unknown), and on which device."""
-
-    jobs: int = 1
-    threads: int = 1
-    memory: int | None = None
-    device: str = ""
+from dura.types import BadInput, DuraError
 
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a start has come: tasks that are over, failed ones among them, all, and the running ones in words."""
+    """How far a start is: how many tasks are over, how many of these failed, how many there are, and the running ones in words."""
 
     over: int
     failed: int
@@ -51,6 +36,54 @@ def _silent(_: object) -> None:
 
 
 def reproduce(
+    chosen: Sequence[Cell],
+    out: Path,
+    *,
+    seeds: int = 1,
+    jobs: int = 0,
+    device: str = "",
+    stopped: Callable[[], bool] = lambda: False,
+    warn: Callable[[str], None] = _silent,
+    say: Callable[[str], None] = _silent,
+    show: Callable[[Standing], None] = _silent,
+) -> dict[str, str]:
+    """Run what is left to do for these cells, cheapest first, all of one seed before the next; returns failures as `run_tasks`.
+
+    Cells whose graph is not on this machine are left out: `warn` gets a sentence, and the graph is among the failures. `jobs` = 0
+    means one worker per core, or one on a GPU.
+    """
+    limits = limits_for(jobs, device, len(chosen) * seeds)
+    missing = list(dict.fromkeys(cell.graph for cell in chosen if not cell.at_hand))
+    there = [cell for cell in chosen if cell.at_hand]
+    if missing:
+        get = "; ".join(f"dura data get {graph}" for graph in missing)
+        lack = f"not on this machine: {', '.join(missing)}; get with: {get}, or name the folder above them in DURA_DATA"
+        if not there:
+            raise BadInput(lack)
+        warn(f"{lack}; the cells of the other graphs are run")
+    speed = measured_speed()
+    costs = {cell.preset: cell.cost(speed) for cell in there}
+    tasks = [Task(cell, seed, out, device) for cell in there for seed in range(seeds)]
+    seconds = {name: inf if cost.seconds is None else cost.seconds for name, cost in costs.items()}
+    tasks.sort(key=lambda task: (task.seed, seconds[task.cell.preset]))
+    failures = run_tasks(
+        tasks, lambda task: costs[task.cell.preset].bytes or 0, limits, stopped=stopped, say=say, show=show
+    )
+    return failures | {graph: f"is not on this machine; get it with: dura data get {graph}" for graph in missing}
+
+
+def limits_for(jobs: int, device: str, tasks: int) -> Limits:
+    """Cores and memory shared between the workers; a GPU has memory of its own and runs one worker unless `jobs` says more."""
+    on_cpu = device in ("", "cpu")
+    if not on_cpu:
+        checked_device(device)
+    jobs = min(jobs or (cores() if on_cpu else 1), tasks)
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    threads = int(given) if given.isdecimal() and int(given) else max(1, cores() // jobs)
+    return Limits(jobs, threads, free_memory() if on_cpu else None)
+
+
+def run_tasks(
     tasks: Sequence[Task],
     bytes_of: Callable[[Task], int],
     limits: Limits,
@@ -61,56 +94,31 @@ def reproduce(
 ) -> dict[str, str]:
     """Bring every task to its result, in this order as far as memory allows; returns why tasks failed, by their names.
 
-    A task that fails does not stop the others. When `stopped` says so, the processes end after their step and
-    `Interrupted` is raised; the same call goes on from there. `say` hears what happens, `show` often how far it is.
+    A task that fails does not stop the others. When `stopped()` is true, the workers end after their step and `Interrupted` is
+    raised; the same call continues from there. `say` gets a sentence per event, `show` is often called with how far it is.
     """
-    start = _Start(list(tasks), bytes_of, limits, say)
-    try:
-        while start.waiting or start.running:
+    with Crew(limits) as crew:
+        start = _Start(crew, list(tasks), bytes_of, say)
+        while start.waiting or crew.running:
             if stopped():
-                start.tell_to_end()
-                while start.running:
-                    start.collect(stopping=True)
-                    time.sleep(POLL)
+                for ended in crew.drain():
+                    start.collect(ended, stopping=True)
                 raise Interrupted("stopped; the same command goes on from here")
             start.begin()
             show(start.standing(len(tasks)))
-            time.sleep(POLL)
-            start.collect()
+            for ended in crew.wait():
+                start.collect(ended)
         return start.failures
-    finally:
-        start.clear_away()
-
-
-@dataclass
-class _Process:
-    """A command under way for a task."""
-
-    task: Task
-    arguments: list[str]
-    process: subprocess.Popen[bytes]
-    output: IO[bytes]
-    logged: int
-    """How long the log was before."""
-
-    def complaint(self) -> str:
-        """Why it failed, in a sentence: its own last one if it said any."""
-        said = self.task.log.read_bytes()[self.logged :].decode(errors="replace").splitlines()
-        own = [line.removeprefix("dura: ") for line in said if line.startswith("dura: ")]
-        code = self.process.returncode
-        if code < 0:
-            return f"killed by signal {-code} (memory may have run out)"
-        return own[-1] if own else f"ended with exit code {code}, see {self.task.log}"
 
 
 class _Start:
-    """The tasks of one start: waiting, running, failed."""
+    """The tasks of one start: waiting, with a worker, failed."""
 
     def __init__(
-        self, tasks: list[Task], bytes_of: Callable[[Task], int], limits: Limits, say: Callable[[str], None]
+        self, crew: Crew, tasks: list[Task], bytes_of: Callable[[Task], int], say: Callable[[str], None]
     ) -> None:
-        self.waiting, self.bytes_of, self.limits, self.say = tasks, bytes_of, limits, say
-        self.running: list[_Process] = []
+        self.crew, self.waiting, self.bytes_of, self.say = crew, tasks, bytes_of, say
+        self.running: dict[str, tuple[Task, Step]] = {}
         self.elsewhere: list[Task] = []
         self.failures: dict[str, str] = {}
 
@@ -119,105 +127,68 @@ class _Start:
         self.elsewhere = [task for task in self.waiting if task.in_use()]
         held = {task.name for task in self.elsewhere}
         for task in [task for task in self.waiting if task.name not in held]:
-            if len(self.running) + len(self.elsewhere) >= self.limits.jobs:
+            if len(self.running) + len(self.elsewhere) >= self.crew.limits.jobs:
                 break
-            if not self._fits(task):
-                continue
-            self.waiting.remove(task)
-            self._next(task)
+            if self._fits(task):
+                self.waiting.remove(task)
+                self._next(task)
 
     def _fits(self, task: Task) -> bool:
-        """Whether there is memory for one more; what would not even fit alone is a failure, not a wait."""
-        if self.limits.memory is None:
-            return True
-        wanted, free = self.bytes_of(task), self.limits.memory
-        if wanted > free:
+        """True if there is room for one more worker; a task that would not fit even alone is a failure and does not wait."""
+        wanted, free = self.bytes_of(task), self.crew.limits.memory
+        if free is not None and wanted > free:
             self.waiting.remove(task)
-            self._fail(task, f"needs about {wanted / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are free")
+            self._fail(task, f"needs about {wanted / 1e9:.1f} GB of memory, but only {free / 1e9:.1f} GB are free")
             return False
-        return wanted + sum(self.bytes_of(process.task) for process in self.running) <= free
+        return self.crew.room(wanted)
 
     def _next(self, task: Task) -> None:
-        """Start the task's next command, if there is one."""
+        """Start a worker with what the task needs next, if anything."""
         try:
-            arguments = task.command(self.limits.device)
+            step = task.next()
+            if step is None:
+                return
+            self.say(f"{task.name}: {step.doing}")
+            self.crew.start(task.name, step.call, task.log, memory=self.bytes_of(task))
+            self.running[task.name] = task, step
         except DuraError as error:
-            return self._fail(task, str(error))
-        if arguments is None:
-            return None
-        what = {"evaluate": "evaluating"}.get(arguments[0], "resuming" if "--resume" in arguments else "training")
-        self.say(f"{task.name}: {what}")
-        task.log.parent.mkdir(parents=True, exist_ok=True)
-        environment = {"OMP_NUM_THREADS": str(self.limits.threads), **os.environ}
-        output = tempfile.TemporaryFile()  # noqa: SIM115 (closed when it was read)
-        with task.log.open("ab") as log:
-            logged = log.tell()
-            # A session of its own: Ctrl-C reaches this process alone, which then tells the others once.
-            process = subprocess.Popen(
-                [sys.executable, "-m", "dura", *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=log,
-                env=environment,
-                start_new_session=True,
-            )
-        self.running.append(_Process(task, arguments, process, output, logged))
-        return None
+            self._fail(task, str(error))
 
     def _fail(self, task: Task, why: str) -> None:
         self.failures[task.name] = why
         self.say(f"{task.name}: failed: {why}")
 
-    def collect(self, stopping: bool = False) -> None:
-        """Take in what has ended, and start what comes after it."""
-        for ended in [process for process in self.running if process.process.poll() is not None]:
-            self.running.remove(ended)
-            with ended.output:
-                ended.output.seek(0)
-                printed = ended.output.read()
-            if ended.process.returncode == 0:
-                self._succeeded(ended, printed, stopping)
-            elif stopping:
-                at = "while evaluating" if ended.arguments[0] == "evaluate" else f"at {ended.task.progress()}"
-                self.say(f"{ended.task.name}: stopped {at}")
-            elif ended.task.in_use():  # another start was faster
-                self.waiting.append(ended.task)
-            else:
-                self._fail(ended.task, ended.complaint())
+    def collect(self, ended: Ended, stopping: bool = False) -> None:
+        """Take in how a worker ended, and start what comes after it."""
+        task, step = self.running.pop(ended.name)
+        if not ended.failure:
+            self._succeeded(task, ended, stopping)
+        elif stopping:
+            self.say(
+                f"{task.name}: stopped {'while' if step.call.function is evaluate_run else 'at'} {_progress(task, step)}"
+            )
+        elif task.in_use():  # another start was faster
+            self.waiting.append(task)
+        else:
+            self._fail(task, ended.failure)
 
-    def _succeeded(self, ended: _Process, printed: bytes, stopping: bool) -> None:
-        task = ended.task
-        if ended.arguments[0] == "evaluate":
-            result = json.loads(printed)
-            task.keep(result)
-            self.say(f"{task.name}: test MRR {result['mrr']:.4f}")
+    def _succeeded(self, task: Task, ended: Ended, stopping: bool) -> None:
+        if ended.call.function is evaluate_run:
+            task.keep(ended.result)
+            self.say(f"{task.name}: test MRR {ended.result['mrr']:.4f}")
         elif not task.ended():
-            self._fail(task, f"training said it was done, but its records do not, see {task.log}")
+            self._fail(task, f"training returned, but its records have no end, see {task.log}")
         elif not stopping:
             self._next(task)
 
-    def tell_to_end(self) -> None:
-        """Ask every process to end after its step."""
-        for process in self.running:
-            process.process.terminate()
-
-    def clear_away(self) -> None:
-        """Leave no process behind, whatever happened."""
-        self.tell_to_end()
-        for left in self.running:
-            try:
-                left.process.wait(PATIENCE)
-            except subprocess.TimeoutExpired:
-                left.process.kill()
-                left.process.wait()
-            left.output.close()
-
     def standing(self, tasks: int) -> Standing:
-        """How far it is."""
-        running = [
-            f"{p.task.name}: {'evaluating' if p.arguments[0] == 'evaluate' else p.task.progress()}"
-            for p in self.running
-        ]
+        """How far the start is."""
+        running = [f"{name}: {_progress(task, step)}" for name, (task, step) in self.running.items()]
         held = [f"{task.name}: in use by another process, {task.progress()}" for task in self.elsewhere]
         over = tasks - len(self.waiting) - len(self.running)
         return Standing(over, len(self.failures), tasks, (*running, *held))
+
+
+def _progress(task: Task, step: Step) -> str:
+    """How far a worker is, in words."""
+    return step.doing if step.call.function is evaluate_run else task.progress()

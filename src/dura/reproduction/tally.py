@@ -1,4 +1,4 @@
-"""Tally: what the tasks of a table have brought so far, as plain rows with the paper's figures beside ours."""
+"""Tally: the results of a table so far, as plain rows with the paper's numbers next to ours."""
 
 from __future__ import annotations
 
@@ -8,28 +8,26 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-from dura.reproduction.cells import Cell
+from dura.reproduction.cells import ALL, TABLES, Cell, cells
 from dura.reproduction.tasks import Task
 from dura.types import DuraError
-
-Row = dict[str, str | int | float | None]
 
 
 @dataclass(frozen=True)
 class Tally:
-    """A cell with the results of its seeds; `state` says in words what is missing or wrong, "" where nothing is."""
+    """A cell with the results of its seeds; `state` says in words what is missing or wrong, "" if nothing is."""
 
     cell: Cell
     results: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     state: str = ""
 
-    def mean(self, figure: Callable[[Mapping[str, Any]], float]) -> float | None:
-        """A figure of the results, averaged over the seeds; None where there are none."""
-        return fmean(map(figure, self.results.values())) if self.results else None
+    def mean(self, number: Callable[[Mapping[str, Any]], float]) -> float | None:
+        """A number of each result, averaged over the seeds; None if there are no results."""
+        return fmean(map(number, self.results.values())) if self.results else None
 
     @property
     def mrr(self) -> float | None:
-        """The test MRR, realistic ties."""
+        """The test MRR with realistic ties."""
         return self.mean(lambda found: found["result"]["mrr"])
 
     @property
@@ -44,14 +42,14 @@ class Tally:
 
     @property
     def status(self) -> str:
-        """How the cell stands, in words."""
+        """What has been done for the cell, in words."""
         band, mrr = self.cell.band, self.mrr
         if mrr is None or self.state or band is None or band[0] <= mrr <= band[1]:
             return self.state or "done"
         return f"done, {'below' if mrr < band[0] else 'above'} the band {band[0]:g} to {band[1]:g}"
 
-    def row(self) -> Row:
-        """A row of the table: the paper's MRR, the one measured with this preset before, ours, and the rest of ours."""
+    def row(self) -> dict[str, str | int | float | None]:
+        """The row of the table: the paper's MRR, the one that was measured with this preset before, and our numbers."""
         paper, mrr = self.cell.paper.get("mrr"), self.mrr
         return {
             "system": self.cell.system,
@@ -69,7 +67,7 @@ class Tally:
         }
 
     def details(self) -> dict[str, Any]:
-        """All that is known of the cell, ready for JSON."""
+        """Everything that is known about the cell, ready for JSON."""
         results = [
             {
                 "seed": seed,
@@ -89,12 +87,12 @@ class Tally:
 
 
 def tally(cell: Cell, out: Path, seeds: int, failures: Mapping[str, str]) -> Tally:
-    """What the folder holds of a cell, all seeds that are there; `failures` are those of the start that just ended."""
+    """What the folder holds of a cell, with all seeds that are there; `failures` are those of the start that has just ended."""
     wanted = {seed: Task(cell, seed, out) for seed in range(seeds)}
     found = [
         path.stem.rpartition("-seed")[2] for path in (out / "results").glob(f"{Task(cell, 0, out).name[:-1]}*.json")
     ]
-    there = {int(seed) for seed in found if seed.isdecimal()}  # others were put there by hand
+    there = {int(seed) for seed in found if seed.isdecimal()}  # other files were put there by hand
     tasks = wanted | {seed: Task(cell, seed, out) for seed in sorted(there)}
     results, states = {}, []
     for seed, task in sorted(tasks.items()):
@@ -106,7 +104,7 @@ def tally(cell: Cell, out: Path, seeds: int, failures: Mapping[str, str]) -> Tal
                 states.append(_state(task, failures))
         except DuraError as error:
             states.append(str(error))
-    # The gravest first: a sentence about a failure, then a run under way, then nothing.
+    # The most serious one: a failure, then a run under way, then nothing.
     state = max(states, key=lambda text: (text.startswith("failed"), text != "not run"), default="")
     count = f"{len(wanted.keys() & results.keys())} of {seeds} seeds, "
     return Tally(cell, results, count + state if state and results else state)
@@ -124,19 +122,26 @@ def _state(task: Task, failures: Mapping[str, str]) -> str:
     return "not run" if task.cell.at_hand else f"not run, needs: dura data get {task.cell.graph}"
 
 
+def tallies(table: str, laptop: bool, out: Path, seeds: int, failures: Mapping[str, str]) -> dict[str, list[Tally]]:
+    """The tallies of a table, or of all tables, by the names of the tables; always of all their cells."""
+    names = [name for name in TABLES if table in (name, ALL)]
+    rows = [tally(cell, out, seeds, failures) for cell in cells(table, laptop=laptop)]
+    return {name: [row for row in rows if name in row.cell.tables] for name in names}
+
+
 def summary(tallies: Sequence[Tally], laptop: bool) -> list[str]:
-    """What a reader of the table must know, a sentence each."""
-    figures = (
+    """What a reader of the table must know, one sentence each."""
+    columns = (
         "MRR, hits@1 and hits@10 on test: filtered ranking of both sides, realistic ties, mean over the seeds. paper: its MRR; "
-        "expected: the MRR that these settings had here before; difference: ours - paper; spread: standard deviation "
-        "over the seeds; minutes: of training steps, a seed."
+        "expected: the MRR that these settings reached here before; difference: ours - paper; spread: standard deviation "
+        "over the seeds; minutes: time in training steps, per seed."
     )
-    notes = [figures]
+    notes = [columns]
     if laptop:
         notes.append("Laptop settings: a much smaller rank and fewer epochs than the paper's.")
     lost = [t.mrr - t.pessimistic for t in tallies if t.mrr is not None and t.pessimistic is not None]
     if lost:
         notes.append(
-            f"With ties counted against us (the published program's way) MRR is lower by at most {max(lost):.4f}."
+            f"With ties counted against us, as the published program counts them, MRR is lower by at most {max(lost):.4f}."
         )
     return notes

@@ -1,13 +1,13 @@
-"""Tasks: one cell of a table with one seed, its files, and what is left to do for it.
+"""Tasks: one cell with one seed, its files, and what is left to do for it.
 
 ```
 OUT/
   runs/CELL-seedN/            the run folder
   results/CELL-seedN.json     {"format", "dura", "preset", "seed", "settings", "training", "result"}
-  logs/CELL-seedN.log         what its processes said
+  logs/CELL-seedN.log         what its workers printed
 ```
-What is left to do is read off these files, never remembered: a start that was interrupted, killed or lost its power leaves
-nothing to mend.
+What is left to do follows from these files alone: after a start that was interrupted or killed, or a power cut, there is nothing
+to repair.
 """
 
 from __future__ import annotations
@@ -17,28 +17,38 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dura.config import Experiment
 from dura.records import RunFolder, curve, write_atomic
 from dura.reproduction.cells import Cell
 from dura.runs.build import complete
 from dura.runs.store import read_settings
+from dura.runs.work import evaluate_run, train_run
+from dura.runs.workers import Call
 from dura.types import DuraError, __version__
 
 FORMAT = 1
 """The newest format of result files that this program reads, and the one it writes."""
 _FREE = {"training": ("device", "threads", "checkpoint_every")}
-"""Settings that say where and not what: a run with others is the same cell."""
+"""Settings that say where a run was made and not what it is: a run with others is the same cell."""
+
+
+class Step(NamedTuple):
+    """What a task needs next: the call for a worker, and the word for it."""
+
+    doing: str
+    call: Call
 
 
 @dataclass(frozen=True)
 class Task:
-    """One cell with one seed, in the folder `out`."""
+    """One cell with one seed, in the folder `out`; new runs are made on `device` ("": the one that the preset names)."""
 
     cell: Cell
     seed: int
     out: Path
+    device: str = ""
 
     @property
     def name(self) -> str:
@@ -52,7 +62,7 @@ class Task:
 
     @property
     def log(self) -> Path:
-        """What its processes said."""
+        """What its workers printed."""
         return self.out / "logs" / f"{self.name}.log"
 
     @property
@@ -65,7 +75,7 @@ class Task:
         return complete(self.cell.experiment.with_value("training.seed", self.seed))
 
     def result(self) -> dict[str, Any] | None:
-        """What came out, None where it has not ended or its file is damaged; a result of other settings is an error."""
+        """The result; None if there is none yet or its file is damaged. A result of other settings is an error."""
         try:
             found: Any = json.loads(self._result.read_bytes())
         except (FileNotFoundError, ValueError):
@@ -75,41 +85,41 @@ class Task:
             raise DuraError(f"{self._result} has format {version}, but this dura reads up to {FORMAT}; update dura")
         if not _whole(found):
             return None
-        self._check(found["settings"], self._result)
+        self._check(Experiment.from_dict(found["settings"], where=str(self._result)), self._result)
         return dict(found)
 
     def records(self) -> list[dict[str, Any]]:
-        """What training has recorded so far; a run of other settings is an error."""
+        """The records of its run so far. A run of other settings is an error."""
         if not (self.run / "run.json").exists():
             return []
         folder = RunFolder.open(self.run)
-        self._check(read_settings(folder).to_dict(), self.run)
+        self._check(read_settings(folder), self.run)
         return folder.records()
 
-    def _check(self, found: Mapping[str, Any], where: Path) -> None:
-        """Presets change; figures of an old one must not stand beside the name of the new."""
-        if difference := _difference(found, self.settings.to_dict()):
+    def _check(self, found: Experiment, where: Path) -> None:
+        """Presets change; numbers of an old one must not appear under the name of the new one."""
+        if difference := _difference(complete(found).to_dict(), self.settings.to_dict()):
             raise DuraError(
                 f"{where} has other settings than the preset ({difference}); move it away or name another --out"
             )
 
     def ended(self) -> bool:
-        """True where training is over."""
+        """True if training has ended."""
         return any(record.get("kind") == "end" for record in self.records())
 
-    def command(self, device: str = "") -> list[str] | None:
-        """The arguments of the `dura` command that it needs next, None when there is nothing left to do."""
-        on = ["--device", device] if device else []
+    def next(self) -> Step | None:
+        """What it needs next; None if nothing is left to do."""
         if self.result() is not None:
             return None
         if self.ended():
-            return ["evaluate", str(self.run), "--json", "--quiet", *on]
-        if (self.run / "run.json").exists():
-            return ["train", "--resume", str(self.run)]
-        return ["train", self.cell.preset, "--seed", str(self.seed), "--out", str(self.run), *on]
+            return Step("evaluating", Call(evaluate_run, {"run": str(self.run), "device": self.device or "cpu"}))
+        begun = (self.run / "run.json").exists()
+        wanted = self.settings.with_value("training.device", self.device) if self.device else self.settings
+        call = Call(train_run, {"settings": wanted.to_toml(), "out": str(self.run)})
+        return Step("resuming" if begun else "training", call)
 
     def in_use(self) -> bool:
-        """True where another process trains it, such as one that a killed start left behind."""
+        """True if another process trains it, such as a worker of another start."""
         import filelock
 
         if not self.run.is_dir():
@@ -121,7 +131,7 @@ class Task:
             return True
 
     def keep(self, result: Mapping[str, Any]) -> None:
-        """Write down what evaluation printed, with the settings and what training took."""
+        """Write the result of the evaluation, with the settings and what training took."""
         end = next(record for record in reversed(self.records()) if record.get("kind") == "end")
         document = {
             "format": FORMAT,
@@ -136,26 +146,27 @@ class Task:
         write_atomic(self._result, (json.dumps(document, indent=1) + "\n").encode())
 
     def progress(self) -> str:
-        """Where training stands, in words."""
+        """How far training is, in words."""
         epochs = curve(self.records())
         if not epochs:
-            return "beginning"
+            return "starting"
         valid = [f", valid MRR {record['valid']['mrr']:.4f}" for record in epochs if "valid" in record]
         return f"epoch {epochs[-1]['epoch']} of {self.settings.training.epochs}{valid[-1] if valid else ''}"
 
 
 def _whole(found: Any) -> bool:
-    """True where a result file has all that the tables show."""
+    """True if a result file has everything that the tables show."""
     try:
-        result, figures = found["result"], (found["training"]["seconds"], found["result"]["mrr"])
-        hits = (result["hits"]["1"], result["hits"]["10"], result["ties"]["pessimistic"]["mrr"])
-        return isinstance(found["settings"], dict) and all(isinstance(x, int | float) for x in (*figures, *hits))
+        result, seconds = found["result"], found["training"]["seconds"]
+        hits = (result["hits"]["1"], result["hits"]["10"])
+        numbers = (seconds, result["mrr"], *hits, result["ties"]["pessimistic"]["mrr"])
+        return isinstance(found["settings"], dict) and all(isinstance(number, int | float) for number in numbers)
     except (KeyError, TypeError):
         return False
 
 
 def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
-    """The first setting in which two experiments differ, in words; nothing where they mean the same."""
+    """The first setting in which two experiments differ, in words; empty if they mean the same."""
     for table in [table for table in wanted if isinstance(wanted[table], Mapping) and table != "expected"]:
         theirs, ours = found.get(table, {}), wanted[table]
         for key in dict.fromkeys([*ours, *theirs]):

@@ -15,7 +15,7 @@ from dura.config import Experiment, GraphSettings
 from dura.data.columns import with_time
 from dura.data.graph import Graph
 from dura.data.table import Columns, ReadOptions
-from dura.records import RunFolder, curve
+from dura.records import RunFolder, best_epoch, curve
 from dura.runs.presets import preset as read_preset
 from dura.runs.store import load_graph, read_settings
 from dura.runs.trained import Trained
@@ -73,7 +73,7 @@ class Choices:
         self._late = {path: value for path, value in chosen.items() if path.partition(".")[0] in _BY_TIMES}
         self._base = read_preset(preset) if preset else None
         early = {path: value for path, value in chosen.items() if path not in self._late}
-        self.start = _with_values(self._base or Experiment(), early)
+        self.start = (self._base or Experiment()).with_values(early)
 
     def experiment(self, *, dated: bool, graph: GraphSettings | None = None) -> Experiment:
         """All settings; `dated` says whether facts have times, `graph` takes the place of the chosen graph settings."""
@@ -81,7 +81,7 @@ class Choices:
         if dated and self._base is None:
             default = Experiment.of_dated_facts()
             experiment = replace(experiment, **{table: getattr(default, table) for table in _BY_TIMES})
-        experiment = _with_values(experiment, {**self._same_rank(experiment), **self._late})
+        experiment = experiment.with_values({**self._same_rank(experiment), **self._late})
         # What a preset should reach holds for the preset as it is.
         return experiment if experiment == self._base else replace(experiment, expected={})
 
@@ -102,13 +102,6 @@ def choose(preset: str | None, *, dated: bool = False, **chosen: Any) -> Experim
     50
     """
     return Choices(preset, **chosen).experiment(dated=dated)
-
-
-def _with_values(experiment: Experiment, chosen: Mapping[str, Any]) -> Experiment:
-    """The experiment with these settings; names first, because a new component drops the options of the old one."""
-    for path in sorted(chosen, key=lambda path: not path.endswith(".name")):
-        experiment = experiment.with_value(path, chosen[path])
-    return experiment
 
 
 @contextmanager
@@ -206,8 +199,8 @@ def _listening(
 def summary(trained: Trained) -> dict[str, Any]:
     """How the training of a run went, from its records, as plain values."""
     assert trained.path is not None
-    epochs = curve(RunFolder.open(trained.path).records())
-    best = max((record for record in epochs if "valid" in record), key=lambda r: r["valid"]["mrr"], default=None)
+    records = RunFolder.open(trained.path).records()
+    epochs, best = curve(records), best_epoch(records)
     return {
         "run": str(trained.path),
         "graph": trained.graph.name,

@@ -1,6 +1,6 @@
 """Space: what a sweep searches, as frozen values <-> TOML.
 
-A sweep's file is a settings file (or names a preset and changes some of it) with one more table:
+A sweep's file is a settings file, or names a preset and changes some of its settings. It has one more table:
 
 ```toml
 preset = "umls/complex-dura"
@@ -39,15 +39,15 @@ from dura.runs.presets import presets
 from dura.types import BadInput, Sizes
 
 Method = Literal["tpe", "grid", "each"]
-"""Tree-structured Parzen estimator; all combinations; one setting at a time, the others as in the file."""
+"""Tree-structured Parzen estimator; all combinations; one setting at a time while the others stay as in the file."""
 Values = dict[str, Scalar]
-"""The settings of one trial that the sweep chose, by their paths."""
+"""The values that the sweep chose for one trial, by the paths of the settings."""
 TPE_TRIALS = 50
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Some values of a setting.
+    """A list of values of a setting.
 
     >>> Choice((50, 100)).values
     (50, 100)
@@ -61,13 +61,13 @@ class Choice:
         return self.values
 
     def toml(self) -> str:
-        """As it stands in a file."""
+        """As it is written in a file."""
         return f"[{', '.join(map(_toml, self.values))}]"
 
 
 @dataclass(frozen=True)
 class Range:
-    """All numbers from `low` to `high`, both included, or with a `step` some; whole numbers where all three are.
+    """The numbers from `low` to `high`, both included; only every `step` if there is one. All three whole: whole numbers only.
 
     >>> Range(20, 100, step=40).values, Range(0.001, 0.1, log=True).values
     ((20, 60, 100), ())
@@ -80,12 +80,12 @@ class Range:
 
     @property
     def whole(self) -> bool:
-        """True where only whole numbers are meant."""
+        """True if only whole numbers are meant."""
         return all(isinstance(number, int) for number in (self.low, self.high, self.step))
 
     @property
     def values(self) -> tuple[Scalar, ...]:
-        """Every value where they are finitely many on a straight scale, else nothing."""
+        """Every value of a linear range with a step; empty for other ranges."""
         if self.step is None or self.log:
             return ()
         low, step = Decimal(str(self.low)), Decimal(str(self.step))
@@ -94,11 +94,11 @@ class Range:
 
     @property
     def probes(self) -> tuple[Scalar, ...]:
-        """Values to check: all, or the ends."""
+        """Values to check: all of them, or the two ends."""
         return self.values or tuple(map(int if self.whole else float, (self.low, self.high)))
 
     def toml(self) -> str:
-        """As it stands in a file."""
+        """As it is written in a file."""
         given = {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
         return f"{{ {', '.join(f'{key} = {_toml(value)}' for key, value in given.items())} }}"
 
@@ -108,7 +108,7 @@ Axis = Choice | Range
 
 @dataclass(frozen=True)
 class Sweep:
-    """Which settings of an experiment are varied over what, how many trials are made and how they are chosen.
+    """Which settings of an experiment are varied over which values, how many trials there are and how they are chosen.
 
     >>> plan = Sweep(Experiment(), {"regularizer.weight": [0.01, 0.1], "model.rank": [50, 100, 200]}, method="grid")
     >>> plan.combinations, plan.budget, plan.experiment_of({"model.rank": 50}).model.options
@@ -117,15 +117,15 @@ class Sweep:
 
     experiment: Experiment
     space: Mapping[str, Any]
-    """By paths: a list of values, or a table with low and high and, if wanted, log or step; an `Axis` once made."""
+    """By paths: a list of values, or a table with low, high and optionally log or step; each becomes an `Axis`."""
     method: Method = "tpe"
     trials: int = 0
-    """0 = every combination, with tpe at most 50."""
+    """0: every combination; with tpe at most 50."""
     seed: int = 0
     prune: bool = True
-    """End a trial whose valid MRR is below the median of the others at the same epoch."""
+    """End a trial early if its valid MRR is below the median of the others at the same epoch."""
     keep: int = 1
-    """The trained tables of so many trials stay, the best ones'; 0 = of all."""
+    """Keep the trained tables of this many trials, the best ones; 0: of all."""
 
     def __post_init__(self) -> None:
         hints = typing.get_type_hints(type(self))
@@ -146,7 +146,7 @@ class Sweep:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "sweep") -> Sweep:
-        """The sweep of nested tables, as in a file; `where` begins every error."""
+        """The sweep of nested tables, as in a file; every error begins with `where`."""
         tables = dict(data)
         name, given = tables.pop("preset", None), tables.pop("sweep", None)
         experiment = Experiment.from_dict(tables, where)
@@ -158,7 +158,7 @@ class Sweep:
                     name, settings={f"{t}.{k}": v for t, keys in named.items() for k, v in keys.items()}
                 )
             if not isinstance(given, Mapping):
-                raise BadInput("a sweep needs a table [sweep] and in it one [sweep.space]; see 'dura sweep --help'")
+                raise BadInput("a sweep needs the tables [sweep] and [sweep.space]; see 'dura sweep --help'")
             known = [f.name for f in fields(cls) if f.name != "experiment"]
             for key in given:
                 if key not in known:
@@ -180,7 +180,7 @@ class Sweep:
             raise BadInput(f"{where}: is not valid TOML: {error}") from error
 
     def to_toml(self) -> str:
-        """The text of a file that `from_toml` reads the same sweep from; settings keep their order, which decides what is drawn."""
+        """The text of a file from which `from_toml` reads the same sweep; the order of the settings stays: draws depend on it."""
         sweep = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("experiment", "space")}
         lines = [f"{json.dumps(path, ensure_ascii=False)} = {axis.toml()}\n" for path, axis in self.space.items()]
         return tomli_w.dumps(self.experiment.to_dict() | {"sweep": sweep}) + "\n[sweep.space]\n" + "".join(lines)
@@ -189,7 +189,7 @@ class Sweep:
 
     @property
     def combinations(self) -> int | None:
-        """How many different trials there are; None where a range has no steps."""
+        """How many different trials there are; None if a range has no steps."""
         sizes = [len(axis.values) for axis in self.space.values()]
         if not all(sizes):
             return None
@@ -197,14 +197,14 @@ class Sweep:
 
     @property
     def budget(self) -> int:
-        """How many trials are made in all."""
+        """How many trials there will be."""
         if self.method == "tpe":
             return self.trials or min(TPE_TRIALS, self.combinations or TPE_TRIALS)
         everything = self.combinations or 0
         return min(self.trials or everything, everything)
 
     def points(self) -> list[Values]:
-        """The trials of a finite method in their order; a grid's is drawn from the seed, so that a part of it is a fair one."""
+        """The trials of a grid or of "each", in order; a grid is shuffled by the seed, so that its first part is a fair sample."""
         if self.method == "each":
             return list(self._one_by_one())
         combined = list(product(*(axis.values for axis in self.space.values())))
@@ -212,30 +212,24 @@ class Sweep:
         return [dict(zip(self.space, combined[i], strict=True)) for i in order]
 
     def experiment_of(self, values: Mapping[str, Scalar]) -> Experiment:
-        """The settings of the trial with these values; names first: another component drops the options of the one before."""
-        experiment = replace(self.experiment, expected={})
-        rank = experiment.model.options.get("rank")
+        """The settings of the trial with these values; another model keeps the rank."""
+        rank = self.experiment.model.options.get("rank")
         chosen = {**({} if rank is None else {"model.rank": rank}), **values}
-        for path in sorted(chosen, key=lambda path: not path.endswith(".name")):
-            experiment = experiment.with_value(path, chosen[path])
-        return experiment
+        return replace(self.experiment, expected={}).with_values(chosen)
 
     def fixed(self, settings: Mapping[str, str]) -> Sweep:
-        """The sweep with these settings fixed: one that was varied is so no more."""
+        """The sweep with these settings fixed; they are no longer varied."""
         space = {path: axis for path, axis in self.space.items() if path not in settings}
         if not space:
-            raise BadInput("every setting of the sweep is fixed by --set, so nothing is left to vary")
-        experiment = self.experiment
-        for path in sorted(settings, key=lambda path: not path.endswith(".name")):
-            experiment = experiment.with_value(path, settings[path])
-        return replace(self, experiment=experiment, space=space)
+            raise BadInput("--set fixes every setting that the sweep varies, so there is nothing left to search")
+        return replace(self, experiment=self.experiment.with_values(settings), space=space)
 
     def changed(self, *, trials: int | None = None, keep: int | None = None) -> Sweep:
-        """The sweep with another number of trials, or of tables to keep, where one is given."""
+        """The sweep with another number of trials, or another `keep`; None leaves it as it is."""
         return replace(self, trials=self.trials if trials is None else trials, keep=self.keep if keep is None else keep)
 
     def check(self, sizes: Sizes) -> None:
-        """Build every value once at a tiny size: a wrong name or number is told before hours of work, with its path."""
+        """Build every value once at a tiny size, so that a wrong name or number is an error now and not after hours of work."""
         from dura.runs.build import build, complete
 
         tiny = Sizes(2, 1, min(2, sizes.times))
@@ -247,7 +241,7 @@ class Sweep:
                 raise BadInput(f"the sweep's trial with {shown} is not possible: {error}") from None
 
     def _probes(self) -> Iterator[Values]:
-        """Trials in which every value of every setting occurs, a range's ends for all of it."""
+        """Trials in which every value of every setting occurs; of a range without steps, its two ends."""
         if self.method == "each":
             yield from ({path: value} for path, axis in self.space.items() for value in axis.probes)
             yield from self.points()
@@ -257,7 +251,7 @@ class Sweep:
             yield from ({**first, path: value} for value in axis.probes)
 
     def _one_by_one(self) -> Iterator[Values]:
-        """The file's own settings, then each other value of each setting alone."""
+        """The settings of the file, then each other value of each setting alone."""
         from dura.runs.build import complete
 
         tables = complete(self.experiment).to_dict()
@@ -265,7 +259,7 @@ class Sweep:
         for path in self.space:
             table, _, key = path.partition(".")
             if key not in tables[table]:
-                raise BadInput(f"{path} has no value in the settings from which it could be varied; --set one")
+                raise BadInput(f"{path} has no value in the file to vary from; give it one with --set")
             base[path] = tables[table][key]
         yield base
         for path, axis in self.space.items():
@@ -275,7 +269,7 @@ class Sweep:
         axis: Axis = self.space[path]
         where = f'sweep.space."{path}"'
         if path.startswith("graph."):
-            raise BadInput(f"{where}: a sweep trains on one graph, so no setting of the graph can be varied")
+            raise BadInput(f"{where}: a sweep trains on one graph, so the settings of the graph cannot be varied")
         try:
             for value in axis.probes:
                 self.experiment.with_value(path, value)
@@ -283,10 +277,8 @@ class Sweep:
             hint = "; whole numbers need a step, such as step = 1" if "whole number" in str(error) else ""
             raise BadInput(f"{where}: {error}{hint if isinstance(axis, Range) and not axis.whole else ''}") from None
         if self.method != "tpe" and not axis.values:
-            straight = "without log " if isinstance(axis, Range) and axis.log else ""
-            raise BadInput(
-                f"{where}: {self.method!r} tries every value, so give a list of them or a step {straight}".rstrip()
-            )
+            linear = " and no log" if isinstance(axis, Range) and axis.log else ""
+            raise BadInput(f"{where}: {self.method!r} tries every value, so give a list of values, or a step{linear}")
 
 
 def _toml(value: Scalar) -> str:
@@ -294,7 +286,7 @@ def _toml(value: Scalar) -> str:
 
 
 def _axis(path: str, given: object) -> Axis:
-    """The axis of what stands in the file, or an error with its path."""
+    """The axis of what is written in the file, or an error with its path."""
     where = f'sweep.space."{path}"'
     if isinstance(given, Choice | Range):
         return given
@@ -306,7 +298,7 @@ def _axis(path: str, given: object) -> Axis:
         )
     values: tuple[Scalar, ...] = check_value(tuple(given), tuple[Scalar, ...], where)
     if len(set(values)) < len(values):
-        raise BadInput(f"{where} holds a value twice: {', '.join(map(str, values))}")
+        raise BadInput(f"{where} has a value twice: {', '.join(map(str, values))}")
     return Choice(values)
 
 
@@ -334,12 +326,12 @@ def _range(where: str, given: Mapping[str, Any]) -> Range:
 
 
 def grids(folder: Traversable | None = None) -> dict[str, Traversable]:
-    """The sweeps that come with the program, by their names "graph/model-regularizer"."""
+    """The sweeps that come with dura, by their names "graph/model-regularizer"."""
     return presets(resources.files("dura") / "grids" if folder is None else folder)
 
 
 def read_sweep(name: str) -> Sweep:
-    """The sweep of a ready grid, or of a file of the user's (a path that ends in .toml)."""
+    """The sweep of a ready grid, or of a file (a path that ends in .toml)."""
     if name.endswith(".toml"):
         return Sweep.from_toml(Path(name))
     known = grids()

@@ -1,49 +1,45 @@
-"""Sweep: train the trials of a search, in one process or several, and say what came out.
+"""Sweep: train the trials of a search, in this process or with several workers, and return what was found.
 
-Only validation is ever looked at; the test split is left for the end. A trial is a run like any other, in DIR/runs/trial-N.
+Trials are compared by validation only; the test split is not used. A trial is a run like any other, in DIR/runs/trial-N.
 """
 
 from __future__ import annotations
 
-import multiprocessing as mp
-import signal
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dura.data.graph import Graph
-from dura.records import RunFolder, write_atomic
-from dura.runs.run import resume as resume_run
-from dura.runs.run import train
+from dura.records import RunFolder, best_epoch, write_atomic
 from dura.runs.store import load_graph, read_settings
+from dura.runs.work import train_or_resume
+from dura.runs.workers import NO_MEMORY, Call, Crew, Limits, short_of_memory
 from dura.sweeps.space import Sweep
-from dura.sweeps.trials import Row, SweepFolder, best_epoch, check_free
+from dura.sweeps.trials import SweepFolder, TrialRow, check_free
 from dura.training.trainer import Interrupted, Progress
 from dura.types import BadInput, DuraError
 
 if TYPE_CHECKING:
-    from multiprocessing.context import SpawnProcess
-
     from optuna import Trial
 
-Notify = Callable[[Row, int, int], None]
-"""Told of each finished trial, with how many are finished and how many there will be."""
+Notify = Callable[[TrialRow, int, int], None]
+"""Called with each finished trial, the number of finished trials, and the number of all trials."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a sweep found: its trials, the best whole ones first, and each setting's share in their variance."""
+    """What a sweep found: its trials, complete ones first and best to worst, and each setting's share in their variance."""
 
     path: Path
     plan: Sweep
-    rows: list[Row]
+    rows: list[TrialRow]
     importance: dict[str, float]
 
     @property
-    def best(self) -> Row:
+    def best(self) -> TrialRow:
         """The trial with the best valid MRR."""
         return self.rows[0]
 
@@ -56,7 +52,7 @@ def sweep(
     notify: Notify = lambda *_: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Outcome:
-    """Make the trials of a sweep in a new folder, `jobs` at a time.
+    """Run the trials of a sweep in a new folder, `jobs` at a time.
 
     >>> from dura.runs.presets import preset
     >>> plan = Sweep(preset("umls/complex-dura"), {"regularizer.weight": [0.003, 0.01, 0.03]}, method="grid")
@@ -79,7 +75,7 @@ def resume(
     notify: Notify = lambda *_: None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> Outcome:
-    """Go on with a sweep that was stopped or whose process died, or make it one of more `trials`, or of another `keep`."""
+    """Continue a sweep that was stopped or whose process died; `trials` and `keep` change its plan."""
     _check_extra()
     folder = SweepFolder.open(path)
     if (plan := folder.plan.changed(trials=trials, keep=keep)) != folder.plan:
@@ -92,19 +88,19 @@ def resume(
 
 
 def outcome(path: Path) -> Outcome:
-    """What a sweep has found so far; the best settings are written as a preset, DIR/best.toml."""
+    """What a sweep has found so far; writes the best settings as a preset, DIR/best.toml."""
     _check_extra()
     folder = SweepFolder.open(path)
     found = Outcome(path, folder.plan, folder.rows(), folder.importance())
     if not found.rows or found.best["state"] != "complete":
         why = next((f": {row['failure']}" for row in found.rows if row["failure"]), "")
-        raise DuraError(f"no trial of the sweep {path} ran to its end{why}")
+        raise DuraError(f"no trial of the sweep {path} is complete{why}")
     _write_best(found)
     return found
 
 
 def _check_extra() -> None:
-    """Ask for what is needed at the end too before the work, not after it."""
+    """Check before the work for every package that is needed, also for those that are needed at its end."""
     if missing := [name for name in ("optuna", "sklearn", "matplotlib") if find_spec(name) is None]:
         raise DuraError(
             f"sweeps need {' and '.join(missing)}; install what is missing with: pip install 'dura-kge[studies]'"
@@ -113,37 +109,37 @@ def _check_extra() -> None:
 
 def _graph(plan: Sweep) -> Graph:
     if not plan.experiment.graph.source:
-        raise BadInput("which graph? give the sweep's file a preset or a table [graph] with a source")
+        raise BadInput("which graph? add a preset, or a table [graph] with a source, to the sweep's file")
     graph = load_graph(plan.experiment.graph)
     if not len(graph.valid):
-        raise BadInput(f"a sweep judges by the valid split, and the graph {graph.name!r} has no facts in it")
+        raise BadInput(f"a sweep compares trials on the valid split, but the graph {graph.name!r} has no valid facts")
     return graph
 
 
 def _write_best(found: Outcome) -> None:
-    """The settings of the best trial as a preset, with the figure it reached and where that comes from."""
-    best = found.best
+    """Write the settings of the best trial as a preset, with the valid MRR it reached and where that comes from."""
+    top = found.best
     source = (
-        f"sweep {found.path.name}: trial {best['trial']}, the best by valid MRR of {len(found.rows)}; "
-        "the test split was not looked at"
+        f"sweep {found.path.name}: trial {top['trial']}, the best of {len(found.rows)} by valid MRR; "
+        "the test split was not used"
     )
-    known = {"valid_mrr": round(best["valid_mrr"], 4), "best_epoch": best["best_epoch"], "source": source}
+    known = {"valid_mrr": round(top["valid_mrr"], 4), "best_epoch": top["best_epoch"], "source": source}
     expected = {key: value for key, value in known.items() if value is not None}
-    folder = RunFolder(Path(best["run"]))
-    there = (folder.path / "run.json").exists()  # else its settings are those that the sweep chose
-    settings = read_settings(folder) if there else found.plan.experiment_of(best["values"])
+    folder = RunFolder(Path(top["run"]))
+    there = (folder.path / "run.json").exists()  # if it was deleted, the settings are those that the sweep chose
+    settings = read_settings(folder) if there else found.plan.experiment_of(top["values"])
     settings = replace(settings, expected=expected)
     write_atomic(found.path / "best.toml", settings.to_toml().encode())
 
 
-# -- one process or several -------------------------------------------------------------------------------------------
+# -- in this process, or with workers ---------------------------------------------------------------------------------
 
 
 def _make(folder: SweepFolder, graph: Graph, jobs: int, notify: Notify, stopped: Callable[[], bool]) -> Outcome:
     folder.check_graph(graph.digest)
     jobs = min(jobs, folder.plan.budget - folder.done())
 
-    def tell(row: Row) -> None:
+    def tell(row: TrialRow) -> None:
         notify(row, folder.done(), folder.plan.budget)
 
     try:
@@ -160,87 +156,68 @@ def _make(folder: SweepFolder, graph: Graph, jobs: int, notify: Notify, stopped:
     return outcome(folder.path)
 
 
-def _work(folder: SweepFolder, graph: Graph, tell: Callable[[Row], None], stopped: Callable[[], bool]) -> None:
-    """Take trials and train them until there are none left."""
+def _work(folder: SweepFolder, graph: Graph, tell: Callable[[TrialRow], None], stopped: Callable[[], bool]) -> None:
+    """Take trials and train them until none is left."""
     while not stopped():
         with folder.take() as trial:
             if trial is None:
                 return
             state, failure = _train(folder, trial, graph, stopped)
-            tell(folder.tell(trial, state, failure))
+            tell(folder.finish(trial, state, failure))
 
 
-def _together(folder: SweepFolder, jobs: int, tell: Callable[[Row], None], stopped: Callable[[], bool]) -> None:
-    """Workers in processes of their own, each with a pipe: rows and errors come out of it, a word into it asks to stop."""
+def _together(folder: SweepFolder, jobs: int, tell: Callable[[TrialRow], None], stopped: Callable[[], bool]) -> None:
+    """Let workers take trials until none is left; an error of one of them ends all."""
     import torch
 
-    context = mp.get_context("spawn")
-    threads = max(1, torch.get_num_threads() // jobs)
-    workers: dict[Connection, SpawnProcess] = {}
-    for _ in range(jobs):
-        ours, theirs = context.Pipe()
-        process = context.Process(target=_worker, args=(folder.path, threads, theirs), daemon=True)
-        process.start()
-        theirs.close()
-        workers[ours] = process
-    errors: list[DuraError] = []
-    lost, asked = 0, False
-    while workers:
-        if (stopped() or errors) and not asked:
-            asked = True
-            for pipe in workers:
-                _send(pipe, "stop")
-        for pipe in [p for p in wait(list(workers), timeout=0.2) if isinstance(p, Connection)]:
-            try:
-                said: Any = pipe.recv()
-            except (EOFError, OSError):
-                process = workers.pop(pipe)
-                process.join()
-                lost += process.exitcode != 0
-                continue
-            errors.append(said) if isinstance(said, DuraError) else tell(said)
-    if errors:
-        raise errors[0]
-    if folder.done() < folder.plan.budget and lost and not stopped():
+    failures: list[str] = []
+    killed, stopping = 0, False
+    with Crew(Limits(jobs, max(1, torch.get_num_threads() // jobs))) as crew:
+        for number in range(jobs):
+            name = f"worker-{number}"
+            call = Call(work_on, {"sweep": str(folder.path)})
+            crew.start(name, call, folder.path / "logs" / f"{name}.log", heard=tell)
+        while crew.running:
+            stopping = stopping or stopped()
+            if stopping or failures:
+                crew.stop()
+            for ended in crew.wait():
+                killed += ended.killed
+                if ended.failure and not ended.killed and not (stopping and ended.interrupted):
+                    failures.append(ended.failure)
+    if failures:
+        raise DuraError(failures[0])
+    if folder.done() < folder.plan.budget and killed and not stopping:
         raise DuraError(
-            f"{lost} of {jobs} processes of the sweep were killed, perhaps for want of memory; "
+            f"{killed} of {jobs} workers of the sweep were killed (memory may have run out); "
             f"continue with fewer --jobs: dura sweep --resume {folder.path}"
         )
 
 
-def _worker(path: Path, threads: int, pipe: Connection) -> None:
-    """What a process of its own does; it stops when asked to, and when the process that started it is gone."""
-    import torch
+def work_on(sweep: str, *, stopped: Callable[[], bool], tell: Callable[[TrialRow], None]) -> None:
+    """What a worker of a sweep does: take trials and train them; it tells each one that has ended."""
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent hands it on
-    torch.set_num_threads(threads)
-    try:
-        folder = SweepFolder.open(path)
-        with folder.database():
-            _work(folder, _graph(folder.plan), lambda row: _send(pipe, row), pipe.poll)
-    except Interrupted:
-        pass
-    except DuraError as error:
-        _send(pipe, error)
+    def ended(row: TrialRow) -> None:
+        print(f"trial {row['trial']}: {row['state']} {row['failure'] or ''}".rstrip())  # noqa: T201 (its log)
+        tell(row)
 
-
-def _send(pipe: Connection, what: object) -> None:
-    """Say something to whoever is at the other end, if anyone still is."""
-    try:
-        pipe.send(what)
-    except OSError:
-        return
+    folder = SweepFolder.open(Path(sweep))
+    with folder.database():
+        with suppress(Interrupted):  # of a trial's run; its sentence would name the run and not the sweep
+            _work(folder, _graph(folder.plan), ended, stopped)
+        if stopped() and folder.done() < folder.plan.budget:
+            raise Interrupted(f"a worker of the sweep was stopped; continue with: dura sweep --resume {sweep}")
 
 
 # -- one trial --------------------------------------------------------------------------------------------------------
 
 
 class _Pruned(Exception):
-    """The trial is not worth going on with."""
+    """The trial is not worth continuing."""
 
 
 class _Reporter:
-    """Tells the study the valid MRR of each epoch, and ends a trial that is behind the others."""
+    """Reports the valid MRR of each epoch to Optuna, and ends a trial that is behind the others."""
 
     def __init__(self, trial: Trial, epochs: int) -> None:
         self.trial, self.epochs = trial, epochs
@@ -250,41 +227,38 @@ class _Reporter:
         """Nothing."""
 
     def epoch(self, record: dict[str, Any]) -> None:
-        """A resumed run goes over some epochs again: those are known."""
+        """Report the epoch, unless it is known: a resumed run repeats some epochs."""
         if "valid" not in record or record["epoch"] in self.reported:
             return
         self.trial.report(record["valid"]["mrr"], record["epoch"])
-        if record["epoch"] < self.epochs and self.trial.should_prune():  # after the last there is nothing to save
+        if record["epoch"] < self.epochs and self.trial.should_prune():  # after the last one, nothing is saved by it
             raise _Pruned(
                 f"pruned after epoch {record['epoch']}: its valid MRR is below the median of the other trials"
             )
 
     def notice(self, sentence: str) -> None:
-        """Stands in the run's records."""
+        """Nothing: it is in the run's records."""
 
 
 def _train(folder: SweepFolder, trial: Trial, graph: Graph, stopped: Callable[[], bool]) -> tuple[str, str]:
-    """Train the trial's run, from where it stopped if it was begun; returns how it ended and, if it failed, why."""
+    """Train the trial's run, or continue it; returns how it ended and, if it failed, why."""
     path, experiment = folder.run(trial.number), folder.plan.experiment_of(trial.params)
     listeners = (_Reporter(trial, experiment.training.epochs),)
     try:
-        if (path / "run.json").exists():
-            resume_run(path, listeners=listeners, stopped=stopped)
-        else:
-            train(experiment, graph, path, listeners=listeners, stopped=stopped)
+        train_or_resume(experiment, path, graph, listeners=listeners, stopped=stopped)
     except _Pruned as why:
         RunFolder(path).append({"kind": "notice", "text": str(why)})
         return "pruned", ""
     except Interrupted:
         raise
     except DuraError as error:
-        if isinstance(error.__cause__, OSError):  # a full disk is no fault of this trial
+        if isinstance(error.__cause__, OSError):  # a full disk is not the fault of this trial
             raise
         return "failed", str(error)
     except (MemoryError, RuntimeError) as error:
-        if isinstance(error, RuntimeError) and "memory" not in str(error):
+        if not short_of_memory(error):
             raise
-        return "failed", "there was not enough memory"
-    if best_epoch(path)[0] is None:
+        return "failed", NO_MEMORY
+    if best_epoch(RunFolder(path).records()) is None:
         return "failed", "no epoch was validated"
     return "complete", ""

@@ -1,8 +1,4 @@
-"""Regularizers: sums over the facts of a batch, divided by their number.
-
-A regularizer sees `Factors`, never a model. To add one, write a class whose constructor is its settings and a row in
-`REGULARIZERS`, or an entry point of the group `dura.regularizers` in your own package. The weights of a loss never apply here.
-"""
+"""The regularizers and the smoothness of times, as formulas over `Factors`."""
 
 from __future__ import annotations
 
@@ -12,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dura.registry import Registry
 from dura.tables.table import Table, sum_of_parts
 from dura.types import BadInput, Factors, Traits
 
@@ -313,21 +308,3 @@ class Smoothness:
             by_row[a:b].sub_(slope, alpha=self.p * factor)
         times.mark(torch.arange(rows, device=times.device))
         return factor * total
-
-
-REGULARIZERS: Registry[Regularizer] = Registry(
-    "regularizer",
-    "dura.regularizers",
-    {
-        "none": NoRegularizer,
-        "fro": Frobenius,
-        "n3": N3,
-        "dura": DURA,
-        "dura-i": DURAI,
-        "dura-ii": DURAII,
-        "dura1": DURA1,
-        "dura2": DURA2,
-        "dura12": DURA12,
-        "reg-p1": RegP1,
-    },
-)

@@ -1,0 +1,42 @@
+"""Regularizers: sums over the facts of a batch, divided by their number.
+
+A regularizer sees `Factors`, never a model. To add one, write a class whose constructor is its settings in `forms` and a row in
+`REGULARIZERS`, or an entry point of the group `dura.regularizers` in your own package. The weights of a loss never apply here.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from dura.registry import Registry
+
+if TYPE_CHECKING:
+    from dura.regularizers.forms import Regularizer, Smoothness
+
+REGULARIZERS: Registry[Regularizer] = Registry(
+    "regularizer",
+    "dura.regularizers",
+    {
+        "none": "dura.regularizers.forms:NoRegularizer",
+        "fro": "dura.regularizers.forms:Frobenius",
+        "n3": "dura.regularizers.forms:N3",
+        "dura": "dura.regularizers.forms:DURA",
+        "dura-i": "dura.regularizers.forms:DURAI",
+        "dura-ii": "dura.regularizers.forms:DURAII",
+        "dura1": "dura.regularizers.forms:DURA1",
+        "dura2": "dura.regularizers.forms:DURA2",
+        "dura12": "dura.regularizers.forms:DURA12",
+        "reg-p1": "dura.regularizers.forms:RegP1",
+    },
+)
+_HOMES = dict.fromkeys(("Regularizer", "Smoothness"), "dura.regularizers.forms")
+
+__all__ = ["REGULARIZERS", "Regularizer", "Smoothness"]
+
+
+def __getattr__(name: str) -> Any:
+    # Late, so that whoever only wants the names of the table does not pay for importing torch.
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
