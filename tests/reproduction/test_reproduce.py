@@ -11,7 +11,6 @@ import pytest
 
 import dura
 from dura.config import Experiment
-from dura.data.cost import cores, duration, free_memory
 from dura.records import RunFolder
 from dura.reproduction.cells import (
     MATRIX_BYTES_A_SECOND,
@@ -122,32 +121,6 @@ def test_cost_follows_the_tables_of_the_model() -> None:
     assert bytes_ == PROCESS_BYTES + 3 * 4 * 200 * (2 * 40943 + 22) + 4 * 2048 * 250
     step = STEP_SECONDS + 4 * 200 * 2048 / ROW_BYTES_A_SECOND
     assert seconds == pytest.approx(START_SECONDS + 24 * (6 * 103_509 * 2048 * 200 / 1e9 + 415 * step))
-
-
-def test_the_limit_of_a_container_counts(tmp_path: Path) -> None:
-    def tell(name: str, text: str) -> None:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-
-    assert free_memory(tmp_path) is None
-    tell("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    5000 kB\n")
-    assert free_memory(tmp_path) == 5_120_000
-    tell("sys/fs/cgroup/memory.max", "max\n")
-    tell("sys/fs/cgroup/memory.current", "3000000\n")
-    tell("sys/fs/cgroup/memory.stat", "anon 2000000\ninactive_file 400000\n")
-    assert free_memory(tmp_path) == 5_120_000
-    tell("sys/fs/cgroup/memory.max", "4000000\n")
-    assert free_memory(tmp_path) == 1_400_000
-    tell("sys/fs/cgroup/memory/memory.limit_in_bytes", "3500000\n")
-    tell("sys/fs/cgroup/memory/memory.usage_in_bytes", "3500001\n")
-    assert free_memory(tmp_path) == 0
-
-
-def test_the_machine_is_asked() -> None:
-    assert cores() >= 1
-    free = free_memory()
-    assert free is None or 10**7 < free < 10**15
-    assert [duration(s) for s in (0.25, 90, 7300)] == ["0.25 s", "2 min", "2 h"]
 
 
 # -- running them ---------------------------------------------------------------------------------------------------

@@ -95,8 +95,8 @@ def reproduce(
 
 def _limits(jobs: int, device: str, tasks: int) -> Limits:
     """Cores and memory shared out; a GPU takes one run at a time and has memory of its own."""
-    from dura.data.cost import cores, free_memory
     from dura.reproduction.reproduce import Limits
+    from dura.runs.cost import cores, free_memory
 
     on_cpu = device in ("", "cpu")
     if not on_cpu:
@@ -110,9 +110,9 @@ def _limits(jobs: int, device: str, tasks: int) -> Limits:
 def _run(chosen: Sequence[Cell], seeds: int, limits: Limits, out: Path, quiet: bool) -> dict[str, str]:
     """Run what is not done yet; returns why cells failed."""
     from dura.cli.train import stop_on_interrupt
-    from dura.data.cost import measured_speed
     from dura.reproduction.reproduce import reproduce as run
     from dura.reproduction.tasks import Task
+    from dura.runs.cost import measured_speed
 
     speed = measured_speed()
     costs = {cell.preset: cell.cost(speed) for cell in chosen}
@@ -190,8 +190,9 @@ def _report(
 
 def _list(chosen: Sequence[Cell], as_json: bool) -> None:
     """Print every cell with what it would cost here."""
-    from dura.data.cost import duration, measured_speed
     from dura.reports.tables import Sheet
+    from dura.runs.cost import measured_speed
+    from dura.words import duration
 
     speed = measured_speed()
     costs = {cell.preset: cell.cost(speed) for cell in chosen}

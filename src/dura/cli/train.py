@@ -15,7 +15,6 @@ from dura.cli.common import JsonOption, QuietOption, TimeOption, assignment, fre
 from dura.types import BadInput
 
 if TYPE_CHECKING:
-    from dura.config import Experiment
     from dura.runs.trained import Trained
 
 
@@ -149,7 +148,7 @@ def train(
         return
     more: dict[str, Any] = dict(assignment(text) for text in settings or ())
     if columns is not None:
-        from dura.data.table import ReadOptions
+        from dura.data.readers import ReadOptions
 
         more["graph.columns"] = ReadOptions(columns).chosen
     if skip_bad:
@@ -175,13 +174,12 @@ def _begin(
         raise BadInput(
             "which graph? give a preset, or --graph with a catalog name, a folder or a file; e.g. --graph umls"
         )
-    if time is not None:
-        experiment = _with_time(experiment, time)
-    from dura.runs.store import load_graph
+    from dura.runs.store import load_dated
     from dura.runs.trackers import open_trackers, tracking
 
     trackers = open_trackers(track)
-    read = load_graph(experiment.graph, None if quiet else lambda sentence: say(f"dura: {sentence}"))
+    read, source = load_dated(experiment.graph, time, None if quiet else lambda sentence: say(f"dura: {sentence}"))
+    experiment = replace(experiment, graph=source)
     from dura.runs.run import train as run
     from dura.training.display import display
 
@@ -196,16 +194,6 @@ def _begin(
     ):
         trained = run(experiment, read, out, listeners=(listener, *others), stopped=stopped)
     _report(trained, as_json)
-
-
-def _with_time(experiment: Experiment, time: str) -> Experiment:
-    """The experiment with the column of times, or those of begin and end, behind head, relation and tail."""
-    from dura.data.columns import with_time
-
-    settings, path = experiment.graph, Path(experiment.graph.source)
-    header = {"auto": None, "yes": True, "no": False}[settings.header]
-    columns = with_time(path, time, settings.columns or None, header=header, separator=settings.separator or None)
-    return experiment.with_value("graph.columns", columns)
 
 
 def _continue(path: Path, track: list[str], as_json: bool, quiet: bool) -> None:

@@ -14,8 +14,8 @@ from functools import cache, cached_property
 
 from dura.config import Experiment
 from dura.data import catalog
-from dura.data.cost import cost
 from dura.registry import did_you_mean
+from dura.runs.cost import cost, model_size
 from dura.runs.presets import presets
 from dura.types import BadInput, Sizes
 
@@ -96,20 +96,6 @@ class Cell:
         return listing is not None and listing.path is not None
 
     @cached_property
-    def _tables_of_numbers(self) -> tuple[int, int, tuple[int, ...]]:
-        """How many numbers the model's tables hold, how many of them a tail has, and how many matrices each table of them has."""
-        import torch
-
-        from dura.models import MODELS
-
-        entry = catalog.entries()[self.graph]
-        sizes, chosen = Sizes(entry.entities, entry.relations, entry.timestamps), self.experiment.model
-        with torch.device("meta"):  # shapes without memory
-            model = MODELS.build(chosen.name, chosen.options, sizes)
-        matrices = tuple(len(table) for table in model.parameters() if table.dim() > 2)
-        return sum(table.numel() for table in model.parameters()), model.tail_table.shape[1], matrices
-
-    @cached_property
     def _samples(self) -> int:
         """How many entities a step scores; 0 where it scores all."""
         from dura.objectives import OBJECTIVES, SampledCrossEntropy
@@ -122,7 +108,8 @@ class Cell:
         entry, training = catalog.entries()[self.graph], self.experiment.training
         facts = 2 * entry.files["train"].facts
         questions = facts if training.batching == "facts" else QUESTIONS.get(self.graph, facts)
-        numbers, width, matrices = self._tables_of_numbers
+        sizes = Sizes(entry.entities, entry.relations, entry.timestamps)
+        numbers, width, matrices = model_size(self.experiment.model, sizes)
         samples = self._samples
         took = cost(
             numbers=numbers,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from dura.config import Experiment
 from dura.data import from_facts, load
-from dura.data.columns import with_time
 from dura.data.graph import Graph
 from dura.runs.presets import preset
 from dura.runs.trained import Trained, open_run
@@ -45,11 +44,10 @@ def read(
     """
     if not Path(path).exists():
         raise BadInput(f"there is no file or folder {str(path)!r} to read")
-    if time is not None:
-        columns = with_time(Path(path), time, columns, header=header, separator=separator)
     return load(
         Path(path),
         columns=columns,
+        time=time,
         header=header,
         separator=separator,
         skip_bad=skip_bad,
