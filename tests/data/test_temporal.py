@@ -55,7 +55,7 @@ def test_a_column_of_times(tmp_path: Path) -> None:
     assert graph.train.dtype == np.int32
     assert "2 entities, 1 relations, 3 times, 4 train" in repr(graph)
     assert whole(path, "0,1,2").sizes == Sizes(2, 1)
-    with pytest.raises(BadInput, match=r"have 4 columns, but 3 are needed .*columns=0,1,2,3 where the last is a time"):
+    with pytest.raises(BadInput, match=r"have 4 columns, but 3 are needed .*columns=0,1,2,3 if the last is a time"):
         load(path)
 
 

@@ -233,7 +233,7 @@ def _wrong_width(path: Path, width: int, separator: str, roles: Roles) -> str:
     need = f"{len(roles)} are needed ({', '.join(roles)})"
     if width > len(roles):
         choice = ",".join(str(i) for i in range(len(roles)))
-        timed = " (columns=0,1,2,3 where the last is a time)" if roles == FACT else ""
+        timed = " (columns=0,1,2,3 if the last is a time)" if roles == FACT else ""
         return f"the lines of {path} have {width} columns, but {need}; choose them, for example columns={choice}{timed}"
     between = {"\t": "tabs", "\n": "separators"}.get(separator, repr(separator))
     columns = "1 column" if width == 1 else f"{width} columns"
