@@ -32,7 +32,7 @@ def load_graph(settings: GraphSettings, notify: Callable[[str], None] | None = N
 
 
 def load_dated(
-    settings: GraphSettings, time: ColumnChoice | None, notify: Callable[[str], None] | None = None
+    settings: GraphSettings, time: int | ColumnChoice | None, notify: Callable[[str], None] | None = None
 ) -> tuple[Graph, GraphSettings]:
     """The graph that the settings name, with the columns of times that `time` names, and the settings with all its columns."""
     header = {"auto": None, "yes": True, "no": False}[settings.header]
