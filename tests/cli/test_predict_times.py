@@ -142,4 +142,4 @@ def test_the_doctor_is_told_where_the_times_are(tmp_path: Path) -> None:
         assert isinstance(done.exception, BadInput)
         assert sentence in str(done.exception)
     done = CliRunner().invoke(app, ["data", "check", "umls", "--time", "3"])
-    assert "there is no 'umls'" in str(done.exception)
+    assert "'umls' is a known graph" in str(done.exception)

@@ -162,7 +162,7 @@ def test_counts_guard_a_graph_of_known_checksum(tmp_path: Path, monkeypatch: pyt
     entry = entries()["yago3-10"]
     files = {split: replace(published, digest=digest) for split, published in entry.files.items()}
     monkeypatch.setitem(entries(), "yago3-10", replace(entry, files=files))
-    with pytest.raises(BadInput, match=r"count \(2, 1, 1, 1, 1\) instead of \(123182, 37, 1079040, 5000, 5000\)"):
+    with pytest.raises(BadInput, match=r"facts are \(2, 1, 1, 1, 1\) instead of \(123182, 37, 1079040, 5000, 5000\)"):
         load("yago3-10")
 
 
@@ -171,7 +171,7 @@ def test_unknown_names_get_suggestions(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BadInput, match=r"'wn18r' is neither .*; did you mean wn18rr\? \(known graphs: umls, nations"):
         look_up("wn18r")
     monkeypatch.setenv("DURA_DATA", "/does/not/exist")
-    with pytest.raises(BadInput, match="DURA_DATA names /does/not/exist, which is no folder"):
+    with pytest.raises(BadInput, match="DURA_DATA names /does/not/exist, which is not a folder"):
         load("unheard-of")
 
 

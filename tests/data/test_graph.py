@@ -32,7 +32,7 @@ def test_ids_follow_the_sorted_names(graph: Graph) -> None:
 
 def test_splits_labels_and_unseen(graph: Graph) -> None:
     assert graph.facts("test") is graph.test
-    with pytest.raises(BadInput, match="'dev' is not known; known are train, valid, test"):
+    with pytest.raises(BadInput, match="'dev' is not known; the splits are train, valid, test"):
         graph.facts("dev")  # type: ignore[arg-type]
     assert (graph.label("a"), graph.label("b")) == ("Anna", "b")
     assert graph.labels == {"a": "Anna"}

@@ -6,7 +6,7 @@ import pytest
 
 from dura.data.graph import Graph
 from dura.data.loading import load, load_with_notes
-from dura.data.table import ReadOptions
+from dura.data.readers import ReadOptions
 from dura.types import BadInput
 
 

@@ -12,8 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dura.data import separated
-from dura.data.readers import READERS, read_columns, split_files
-from dura.data.table import ReadOptions, Table
+from dura.data.readers import (
+    READERS,
+    FileColumns,
+    ReadOptions,
+    endings,
+    read_bytes,
+    read_columns,
+    read_lines,
+    split_files,
+    stem,
+)
 from dura.types import BadInput
 
 QUICK = settings(max_examples=40)
@@ -25,16 +34,16 @@ def write(path: Path, content: str | bytes) -> Path:
     return path
 
 
-def rows(table: Table) -> list[tuple[str, ...]]:
-    return list(zip(*(column.to_list() for column in table.columns), strict=True))
+def rows(read: FileColumns) -> list[tuple[str, ...]]:
+    return list(zip(*(column.to_list() for column in read.columns), strict=True))
 
 
 def test_names_are_taken_as_they_stand(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", f' A \tr "x"\tb{NBSP}\nÄ\rö\t,\t"q"\n')
-    table = read_columns(path)
-    assert rows(table) == [(" A ", 'r "x"', f"b{NBSP}"), ("Ä\rö", ",", '"q"')]
-    assert table.lines.to_list() == [1, 2]
-    assert (table.bad, table.skipped, table.notes) == ([], 0, [])
+    read = read_columns(path)
+    assert rows(read) == [(" A ", 'r "x"', f"b{NBSP}"), ("Ä\rö", ",", '"q"')]
+    assert read.numbers.to_list() == [1, 2]
+    assert (read.bad, read.skipped, read.notes) == ([], 0, [])
 
 
 @pytest.mark.parametrize("ending", [".tsv", ".txt", ".tab", ".csv"])
@@ -54,9 +63,9 @@ def test_every_ending_compression_and_line_end(
 
 
 def test_blank_lines_are_passed_over_but_counted(tmp_path: Path) -> None:
-    table = read_columns(write(tmp_path / "a.tsv", "\na\tr\tb\n\n\r\nc\tr\td\n\n"))
-    assert rows(table) == [("a", "r", "b"), ("c", "r", "d")]
-    assert table.lines.to_list() == [2, 5]
+    read = read_columns(write(tmp_path / "a.tsv", "\na\tr\tb\n\n\r\nc\tr\td\n\n"))
+    assert rows(read) == [("a", "r", "b"), ("c", "r", "d")]
+    assert read.numbers.to_list() == [2, 5]
 
 
 BAD = b"a\tr\tb\na\tr\n\tr\tb\na\t\tb\na\tr\t\n\xff\tr\tb\na\tr\tb\tc\nlast\tr\tb\n"
@@ -81,11 +90,11 @@ def test_bad_lines_are_reported_with_their_place(tmp_path: Path) -> None:
 
 
 def test_skip_bad_reads_on_and_counts(tmp_path: Path) -> None:
-    table = read_columns(write(tmp_path / "a.tsv", BAD), ReadOptions(skip_bad=True))
-    assert rows(table) == [("a", "r", "b"), ("last", "r", "b")]
-    assert table.lines.to_list() == [1, 8]
-    assert table.skipped == 6
-    assert [(bad.line, bad.reason) for bad in table.bad] == REASONS
+    read = read_columns(write(tmp_path / "a.tsv", BAD), ReadOptions(skip_bad=True))
+    assert rows(read) == [("a", "r", "b"), ("last", "r", "b")]
+    assert read.numbers.to_list() == [1, 8]
+    assert read.skipped == 6
+    assert [(bad.line, bad.reason) for bad in read.bad] == REASONS
 
 
 def test_at_most_ten_bad_lines_are_shown_in_order(tmp_path: Path) -> None:
@@ -109,15 +118,15 @@ def test_only_bad_lines_are_no_facts(tmp_path: Path) -> None:
 
 
 def test_well_known_header_is_recognised_and_said(tmp_path: Path) -> None:
-    table = read_columns(write(tmp_path / "a.csv", "Subject,Predicate,Object\na,r,b\n"))
-    assert rows(table) == [("a", "r", "b")]
-    assert table.notes == ["a.csv: header recognised (Subject, Predicate, Object)"]
-    assert table.lines.to_list() == [2]
+    read = read_columns(write(tmp_path / "a.csv", "Subject,Predicate,Object\na,r,b\n"))
+    assert rows(read) == [("a", "r", "b")]
+    assert read.notes == ["a.csv: header recognised (Subject, Predicate, Object)"]
+    assert read.numbers.to_list() == [2]
 
 
 def test_well_known_header_gives_the_order(tmp_path: Path) -> None:
-    table = read_columns(write(tmp_path / "a.tsv", "head\ttail\trelation\na\tb\tr\n"))
-    assert rows(table) == [("a", "r", "b")]
+    read = read_columns(write(tmp_path / "a.tsv", "head\ttail\trelation\na\tb\tr\n"))
+    assert rows(read) == [("a", "r", "b")]
 
 
 def test_header_off_on_and_unknown(tmp_path: Path) -> None:
@@ -138,15 +147,15 @@ def test_columns_by_position_and_name(tmp_path: Path) -> None:
 
 
 def test_chosen_columns_that_are_a_well_known_header(tmp_path: Path) -> None:
-    table = read_columns(write(tmp_path / "a.tsv", "head\trelation\ttail\tw\na\tr\tb\t1\n"), ReadOptions((0, 1, 2)))
-    assert rows(table) == [("a", "r", "b")]
+    read = read_columns(write(tmp_path / "a.tsv", "head\trelation\ttail\tw\na\tr\tb\t1\n"), ReadOptions((0, 1, 2)))
+    assert rows(read) == [("a", "r", "b")]
 
 
 def test_chosen_columns_take_lines_of_several_widths(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "a\tr\tb\na\tr\tb\tsince\t1990\na\tr\n")
-    table = read_columns(path, ReadOptions(columns=(0, 1, 2), skip_bad=True))
-    assert len(table) == 2
-    assert table.bad[0].reason == "2 columns instead of at least 3"
+    read = read_columns(path, ReadOptions(columns=(0, 1, 2), skip_bad=True))
+    assert len(read) == 2
+    assert read.bad[0].reason == "2 columns instead of at least 3"
     dated = read_columns(path, ReadOptions(columns=(0, 1, 2, 4), skip_bad=True), ("head", "relation", "tail", "time"))
     assert rows(dated) == [("a", "r", "b", ""), ("a", "r", "b", "1990")]
 
@@ -155,7 +164,7 @@ def test_chosen_columns_take_lines_of_several_widths(tmp_path: Path) -> None:
     ("content", "options", "sentence"),
     [
         ("a\tr\tb\tx\ty\n", ReadOptions(), "have 5 columns, but 3 are needed .* columns=0,1,2"),
-        ("a,r,b\n", ReadOptions(), "have 1 column between tabs, .* separator another one"),
+        ("a,r,b\n", ReadOptions(), "have 1 column between tabs, .* another separator"),
         ("a\tr\tb\n", ReadOptions(columns="0,1,7"), "has no column 7: its 3 columns"),
         ("a\tr\tb\n", ReadOptions(columns=(0, 1, -1)), "has no column -1"),
         ("a\tr\tb\n", ReadOptions(columns="h,r,t"), "has no column 'h'; its header has 'a', 'r', 'b'"),
@@ -184,15 +193,15 @@ def test_separator_and_unknown_endings(tmp_path: Path) -> None:
 
 def test_csv_quotes_and_bad_quotes(tmp_path: Path) -> None:
     content = '"a, b",r,"say ""x"""\nplain,r,b\n"open,r,b\nc,r,"d\ne"f,r,g\n"x"y,r,z\n"last",r,b\n'
-    table = read_columns(write(tmp_path / "a.csv", content), ReadOptions(skip_bad=True))
-    assert rows(table) == [
+    read = read_columns(write(tmp_path / "a.csv", content), ReadOptions(skip_bad=True))
+    assert rows(read) == [
         ("a, b", "r", 'say "x"'),
         ("plain", "r", "b"),
         ('e"f', "r", "g"),
         ("last", "r", "b"),
     ]
-    assert table.lines.to_list() == [1, 2, 5, 7]
-    assert [bad.line for bad in table.bad] == [3, 4, 6]
+    assert read.numbers.to_list() == [1, 2, 5, 7]
+    assert [bad.line for bad in read.bad] == [3, 4, 6]
 
 
 def test_a_quoted_field_may_not_span_lines(tmp_path: Path) -> None:
@@ -234,10 +243,10 @@ def test_large_files_are_read_in_pieces(tmp_path: Path, monkeypatch: pytest.Monk
     facts = [(f"a{i}", "r", f"b{i}") for i in range(100)]
     lines = ["\t".join(fact) for fact in facts]
     lines[50] = "bad"
-    table = read_columns(write(tmp_path / "a.tsv", "\n".join(lines) + "\n"), ReadOptions(skip_bad=True))
-    assert rows(table) == [*facts[:50], *facts[51:]]
-    assert table.bad[0].line == 51
-    assert table.lines[-1] == 100
+    read = read_columns(write(tmp_path / "a.tsv", "\n".join(lines) + "\n"), ReadOptions(skip_bad=True))
+    assert rows(read) == [*facts[:50], *facts[51:]]
+    assert read.bad[0].line == 51
+    assert read.numbers[-1] == 100
 
 
 def test_split_files(tmp_path: Path) -> None:
@@ -261,3 +270,83 @@ def test_every_reader_reads_a_time_column_too(tmp_path: Path) -> None:
         separator = "," if ending == ".csv" else "\t"
         path = write(tmp_path / f"t{ending}", separator.join(["a", "r", "b", "2014-05-13"]) + "\n")
         assert rows(read_columns(path, roles=roles)) == [("a", "r", "b", "2014-05-13")]
+
+
+# -- the bytes of files ------------------------------------------------------------------------------------------------
+
+TEXT = "ä\tr\tb\n" * 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("a.tsv", (".tsv", "")),
+        ("a.b.TXT.GZ", (".txt", ".gz")),
+        ("a.csv.zst", (".csv", ".zst")),
+        ("a", ("", "")),
+        ("a.gz", ("", ".gz")),
+    ],
+)
+def test_endings(name: str, expected: tuple[str, str]) -> None:
+    assert endings(Path(name)) == expected
+
+
+def test_stem_keeps_inner_dots() -> None:
+    assert stem(Path("x/facts.v2.tsv.gz")) == "facts.v2"
+    assert stem(Path("facts.v2.tsv")) == "facts.v2"
+
+
+def test_plain_and_compressed_hold_the_same(tmp_path: Path) -> None:
+    data = TEXT.encode()
+    half = len(data) // 2
+    contents = {
+        "a.tsv": data,
+        "a.tsv.gz": gzip.compress(data[:half]) + gzip.compress(data[half:]),
+        "a.tsv.zst": zstandard.compress(data[:half]) + zstandard.compress(data[half:]),
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+        assert read_bytes(tmp_path / name) == data, name
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("a.tsv", b"", "is empty"),
+        ("a.tsv.gz", gzip.compress(TEXT.encode(), mtime=0)[:-20], "is cut short"),
+        ("a.tsv.gz", gzip.compress(TEXT.encode(), mtime=0)[:30] + b"zzzzzz" * 9, "is damaged"),
+        ("a.tsv.gz", TEXT.encode(), r"not compressed that way, although its name says otherwise; name it a\.tsv$"),
+        (
+            "a.tsv.gz",
+            zstandard.compress(TEXT.encode()),
+            r"zst-compressed, although its name says otherwise; name it a\.tsv\.zst$",
+        ),
+        (
+            "a.tsv",
+            gzip.compress(TEXT.encode(), mtime=0),
+            r"gz-compressed, although its name says otherwise; name it a\.tsv\.gz$",
+        ),
+        ("a.tsv.zst", zstandard.compress(TEXT.encode())[:-4], "is cut short"),
+        ("a.tsv.zst", zstandard.compress(TEXT.encode()) + b"rest", "is damaged"),
+        ("a.tsv", TEXT.encode("utf-16"), "UTF-16"),
+    ],
+)
+def test_bad_files_are_said_in_one_sentence(tmp_path: Path, name: str, content: bytes, sentence: str) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(BadInput, match=sentence) as error:
+        read_lines(tmp_path / name)
+    assert name in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_missing_file_and_folder(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="there is no file"):
+        read_bytes(tmp_path / "none.tsv")
+    with pytest.raises(BadInput, match="is a folder"):
+        read_bytes(tmp_path)
+
+
+def test_line_ends_and_mark(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    path.write_bytes(b"\xef\xbb\xbfa\rb\r\n\r\nc\r")
+    assert read_lines(path) == b"a\rb\n\nc"

@@ -10,7 +10,6 @@ import pytest
 
 import dura
 from dura.config import Experiment
-from dura.data.cost import cores, free_memory
 from dura.records import RunFolder
 from dura.reproduction.cells import (
     MATRIX_BYTES_A_SECOND,
@@ -144,31 +143,6 @@ def test_an_unknown_graph_or_model_has_no_estimate_and_comes_last(monkeypatch: p
     assert [cell.preset for cell in listed] == ["nations/cp-none-laptop", "nations/new", "newgraph/cp-none"]
     assert [cell.cost(1e9) == (None, None) for cell in listed] == [False, True, True]
     assert not listed[2].at_hand
-
-
-def test_the_limit_of_a_container_counts(tmp_path: Path) -> None:
-    def tell(name: str, text: str) -> None:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-
-    assert free_memory(tmp_path) is None
-    tell("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    5000 kB\n")
-    assert free_memory(tmp_path) == 5_120_000
-    tell("sys/fs/cgroup/memory.max", "max\n")
-    tell("sys/fs/cgroup/memory.current", "3000000\n")
-    tell("sys/fs/cgroup/memory.stat", "anon 2000000\ninactive_file 400000\n")
-    assert free_memory(tmp_path) == 5_120_000
-    tell("sys/fs/cgroup/memory.max", "4000000\n")
-    assert free_memory(tmp_path) == 1_400_000
-    tell("sys/fs/cgroup/memory/memory.limit_in_bytes", "3500000\n")
-    tell("sys/fs/cgroup/memory/memory.usage_in_bytes", "3500001\n")
-    assert free_memory(tmp_path) == 0
-
-
-def test_the_machine_is_asked() -> None:
-    assert cores() >= 1
-    free = free_memory()
-    assert free is None or 10**7 < free < 10**15
 
 
 def test_cores_and_memory_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from dura.types import BadInput
+from dura.words import finite
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -38,18 +38,8 @@ DeviceOption = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1 o
 
 
 def print_json(document: Mapping[str, Any]) -> None:
-    """Write one JSON document; numbers that are not finite become null."""
-    typer.echo(json.dumps(_plain(document), ensure_ascii=False, indent=2, allow_nan=False))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
+    """Write one JSON document; numbers that JSON does not have become null."""
+    typer.echo(json.dumps(finite(document), ensure_ascii=False, indent=2, allow_nan=False))
 
 
 def say(sentence: str) -> None:

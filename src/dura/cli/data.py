@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -10,9 +9,7 @@ import typer
 from dura.cli.common import HELP, JsonOption, QuietOption, TimeOption, print_json, print_table, say
 
 app = typer.Typer(
-    help="Graphs: the ones dura knows, where they are, and a doctor for your own.\n\n"
-    "Example:\n\n"
-    "    dura data check facts.tsv",
+    help="Graphs: list the known ones, get them, and check your own.\n\nExample:\n\n    dura data check facts.tsv",
     no_args_is_help=True,
     **HELP,
 )
@@ -21,7 +18,7 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A graph that 
 
 @app.command("list")
 def list_(as_json: JsonOption = False) -> None:
-    """List the known graphs and where each one is; DURA_DATA names further folders to look in.
+    """List the known graphs and where each one is. DURA_DATA names more folders to look in.
 
     Example:
 
@@ -48,7 +45,7 @@ def list_(as_json: JsonOption = False) -> None:
 
 @app.command()
 def show(name: NameArgument, as_json: JsonOption = False) -> None:
-    """Show what is known of a graph: counts, source, licence, files and their checksums.
+    """Show what is known about a graph: counts, source, licence, files and their checksums.
 
     Example:
 
@@ -77,7 +74,7 @@ def _one_line(details: Any) -> str:
 
 @app.command()
 def get(name: NameArgument, as_json: JsonOption = False, quiet: QuietOption = False) -> None:
-    """Download a graph into the cache, checked byte for byte; a graph that is there already is only checked.
+    """Download a graph into the cache and check its files. A graph that is already there is only checked.
 
     Example:
 
@@ -98,15 +95,15 @@ def check(
     columns: Annotated[
         str | None,
         typer.Option(
-            help="Which columns hold head, relation, tail, e.g. 0,2,1; with times one more, or two: begin, end."
+            help="The columns of head, relation, tail, e.g. 0,2,1; for facts with times also time, or begin and end."
         ),
     ] = None,
     time: TimeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Examine a graph: bad lines, duplicates, leaks between splits and relations, unseen entities, cost of training.
+    """Check a graph: bad lines, duplicates, leaks between splits and relations, unseen entities, cost of training.
 
-    Ends with 0 when nothing or only notices were found, 1 after a warning or an error.
+    The exit code is 0 if there are at most notices, and 1 if there is a warning or an error.
 
     Example:
 
@@ -114,16 +111,14 @@ def check(
 
         dura data check visits.csv --time day
     """
-    from dura.data import doctor
-    from dura.data.columns import with_time
-    from dura.data.table import ReadOptions
+    from dura.data.readers import ReadOptions
+    from dura.runs.cost import check_graph
 
-    chosen = columns if time is None else with_time(Path(path), time, columns)
-    report = doctor.check(path, ReadOptions(columns=chosen))
+    report = check_graph(path, ReadOptions(columns=columns, time=time))
     if as_json:
         print_json(report.to_dict())
     else:
         typer.echo("\n".join(report.lines()))
     if report.worst in ("warning", "error"):
-        say(f"dura: gravest finding: {report.worst}")
+        say(f"dura: the worst finding is of severity {report.worst}")
         raise typer.Exit(1)

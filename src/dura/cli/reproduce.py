@@ -158,9 +158,9 @@ def _report(
 
 
 def _list(chosen: Sequence[Cell], as_json: bool) -> None:
-    """Print every cell with what it costs here; cells whose cost is not known come last."""
-    from dura.data.cost import measured_speed
+    """Print every cell with what it would cost here."""
     from dura.reports.tables import Sheet
+    from dura.runs.cost import measured_speed
     from dura.words import duration
 
     speed = measured_speed()

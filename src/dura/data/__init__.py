@@ -1,26 +1,27 @@
-"""From files of facts to arrays of ids, and back to names.
+"""The data room: from files of facts to arrays of ids, and back to names.
 
-This room holds
-  files        bytes of a plain, .gz or .zst file, with one sentence for whatever may be wrong with it
-  readers      files to columns of names (table READERS: ending -> reader); separated: TSV, CSV; table: Table
+A fact of a TSV file passes these modules, in this order:
+  loading      load(source): a NAME, FOLDER or FILE to a Graph
+  readers      files to columns of names; READERS, the table of formats; the bytes of plain and compressed files
+  separated    TSV and CSV
   vocabulary   sorted names <-> ids
-  times        Times: the vocabulary of times, in their real order with their real distances
-  columns      which columns of a file hold the times
-  layouts      how the lines of published graphs say when a fact holds; columns of times to ids
+  split        train, valid and test from one list of facts
   graph        Graph: train, valid and test as ids
-  questions    Questions: distinct questions with their answers (training set, known answers of evaluation)
-  split        one list of facts to train, valid and test, without unseen entities or relations
+  questions    Questions: distinct questions with their answers (the training set, and the known answers of evaluation)
+Other facts pass some of these too:
+  memory       from_facts: facts in memory to a Graph
+  catalog      the known graphs (catalog.toml), and where they are; download: their files into the cache
+  columns      which columns hold facts if the user named the column of the time
+  layouts      how the lines of published temporal graphs say when a fact holds
+  times        Times: a vocabulary of times in their real order with their real distances
+About graphs:
   categories   1-1, 1-N, N-1, N-N
-  catalog      the known graphs: bundled, found in DURA_DATA, in the cache, or to be downloaded (catalog.toml)
-  download     published files into the cache, checked and all at once
-  loading      load(source): NAME, FOLDER or FILE to Graph; from_facts (memory): names to Graph
-  leaks        relations that repeat others, in the same or the other direction
-  cost         what training takes on this machine, before it begins
-  doctor       check(source): what is wrong or worth knowing about a graph
+  leaks        relations that repeat or invert others
+  doctor       check(source): what is wrong with a graph or worth knowing about it
 
-It may touch types, registry, config and records, never models or anything above. No torch here.
-To add a file format: write a function (path, options, roles) -> Table and give it a row in READERS.
-To add a published graph: a table in catalog.toml with addresses, checksums and counts.
+This room imports `dura.types` and nothing else of dura: it knows no model and no settings, and needs no torch.
+To add a file format: write a Reader, a function (path, options, roles) -> FileColumns, and give it a row in READERS.
+To add a published graph: write a table in catalog.toml with addresses, checksums and counts.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _HOMES = {"Graph": "dura.data.graph", "from_facts": "dura.data.memory", "load": 
 
 
 def __getattr__(name: str) -> Any:
-    # Late, so that importing the room for its catalog or types does not pay for polars.
+    # Imported late, so that code that only needs a part of the room does not load all of it.
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'dura.data' has no attribute {name!r}")

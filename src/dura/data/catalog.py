@@ -1,9 +1,9 @@
-"""Catalog: the known graphs, and where on this machine they are.
+"""Catalog: the known graphs, and where they are on this machine.
 
-A name is looked up in the folders that DURA_DATA names (separated as in PATH), then in the download cache
-(DURA_CACHE, else $XDG_CACHE_HOME/dura, else ~/.cache/dura), then among the bundled graphs; case does not
-matter. A folder in DURA_DATA that is not in the catalog but holds a train file is a graph too. The files of
-catalog graphs are checked against the published checksums before they are used.
+A name is looked up in the folders that DURA_DATA names (separated as in PATH), then in the download cache (DURA_CACHE, else
+$XDG_CACHE_HOME/dura, else ~/.cache/dura), then among the bundled graphs. Case does not matter. A folder in DURA_DATA that holds
+a train file is a graph too, even if it is not in the catalog. The files of catalog graphs are checked against the published
+checksums before they are used.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dura.data.files import read_lines
-from dura.data.readers import split_files
+from dura.data.readers import read_lines, split_files
 from dura.types import SPLITS, BadInput, Split
+
+if TYPE_CHECKING:
+    from dura.data.graph import Graph
 
 HERE = Path(__file__).parent
 BUNDLED = "bundled"
@@ -29,7 +31,7 @@ DOWNLOAD = "can be downloaded"
 
 @dataclass(frozen=True)
 class Published:
-    """One published file: facts, checksum ("sha256:…"), address ("" if bundled), bytes (0 if unknown)."""
+    """One published file: number of facts, checksum ("sha256:…"), address ("" if bundled), size in bytes (0 if unknown)."""
 
     facts: int
     digest: str
@@ -37,7 +39,7 @@ class Published:
     size: int = 0
 
     def mismatch(self, data: bytes) -> str:
-        """How data with LF line ends differs from the published file, "" if it does not."""
+        """How data with LF line ends differs from the published file; "" if it does not."""
         algorithm, _, wanted = self.digest.partition(":")
         found = hashlib.new(algorithm, data, usedforsecurity=False).hexdigest()
         return "" if found == wanted else f"its {algorithm} is {found[:12]}… instead of {wanted[:12]}…"
@@ -45,7 +47,7 @@ class Published:
 
 @dataclass(frozen=True)
 class Entry:
-    """A graph of the catalog: what it is about, published counts, files, source and licence."""
+    """A graph of the catalog: its topic, published counts, files, source and licence."""
 
     name: str
     about: str
@@ -55,17 +57,17 @@ class Entry:
     licence: str
     files: Mapping[Split, Published]
     times: str = ""
-    """What the facts of a temporal graph carry, such as "365 days"."""
+    """The times of a temporal graph in words, such as "365 days"."""
     timestamps: int = 0
-    """How many times a temporal graph has, with the extra one of facts without a time."""
+    """How many times a temporal graph has, including the extra time of facts without a time."""
     layout: str = ""
-    """How its lines say when a fact holds, a row of LAYOUTS."""
+    """How its lines say when a fact holds: a row of LAYOUTS."""
     bundled: bool = False
 
 
 @dataclass(frozen=True)
 class Listing:
-    """A graph as it is listed: `where` is "bundled", a folder, or "can be downloaded"."""
+    """A graph in the list of graphs. `where` is "bundled", a folder, or "can be downloaded"."""
 
     name: str
     where: str
@@ -73,7 +75,7 @@ class Listing:
     entry: Entry | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; a graph that is not in the catalog has only name, where and path."""
+        """Plain values for JSON. A graph that is not in the catalog has only name, where and path."""
         about = asdict(self.entry) if self.entry else {}
         return {
             "name": self.name,
@@ -109,7 +111,7 @@ def data_folders() -> list[Path]:
 
 
 def _graph_folders(parent: Path) -> Iterator[Path]:
-    """The folders in a folder that hold a train file; none if it does not exist."""
+    """The folders inside a folder that hold a train file; none if the folder does not exist."""
     try:
         folders = sorted(path for path in parent.iterdir() if path.is_dir() and not path.name.startswith("."))
     except OSError:
@@ -118,7 +120,7 @@ def _graph_folders(parent: Path) -> Iterator[Path]:
         try:
             found = "train" in split_files(folder)
         except BadInput:
-            found = True  # two train files: reading it says so
+            found = True  # it has two train files, which is an error when it is read
         except OSError:
             found = False
         if found:
@@ -126,7 +128,7 @@ def _graph_folders(parent: Path) -> Iterator[Path]:
 
 
 def find(name: str) -> Listing | None:
-    """The graph of this name, None if there is none."""
+    """The graph with this name, or None."""
     wanted = name.casefold()
     entry = entries().get(wanted)
     downloaded = [cache_folder()] if entry is not None and not entry.bundled else []
@@ -142,7 +144,7 @@ def find(name: str) -> Listing | None:
 
 
 def look_up(name: str) -> Listing:
-    """The graph of this name; an unknown name is an error that lists the known ones."""
+    """The graph with this name. The error for an unknown name lists the known ones."""
     listing = find(name)
     if listing is None:
         raise BadInput(unknown(name))
@@ -150,25 +152,25 @@ def look_up(name: str) -> Listing:
 
 
 def unknown(name: str) -> str:
-    """The sentence for a name that is no graph."""
+    """The sentence for a name that is not a graph."""
     names = [listing.name for listing in list_graphs()]
     near = difflib.get_close_matches(name.casefold(), names, n=2)
     hint = f"; did you mean {' or '.join(near)}?" if near else ""
     lost = [str(folder) for folder in data_folders() if not folder.is_dir()]
-    also = f"; DURA_DATA names {', '.join(lost)}, which is no folder" if lost else ""
+    also = f"; DURA_DATA names {', '.join(lost)}, which is not a folder" if lost else ""
     known = ", ".join(names)
     return f"{name!r} is neither a known graph nor a file or folder{hint} (known graphs: {known}{also})"
 
 
 def list_graphs() -> list[Listing]:
-    """The graphs of the catalog and further ones in the folders of DURA_DATA, with where each is."""
+    """The graphs of the catalog and the others in the folders of DURA_DATA, and where each is."""
     others = {folder.name: folder for parent in reversed(data_folders()) for folder in _graph_folders(parent)}
     names = [*entries(), *sorted(name for name in others if name.casefold() not in entries())]
     return [listing for name in names if (listing := find(name)) is not None]
 
 
 def show(name: str) -> dict[str, Any]:
-    """What is known of a graph, ready for JSON; `problem` says what is wrong with its files, if anything."""
+    """What is known about a graph, as plain values for JSON. `problem` says what is wrong with its files, if anything."""
     listing = look_up(name)
     problem = None
     try:
@@ -179,7 +181,7 @@ def show(name: str) -> dict[str, Any]:
 
 
 def verify(listing: Listing) -> None:
-    """Check the files of a catalog graph against the published checksums; graphs of one's own have none."""
+    """Check the files of a catalog graph against the published checksums. Other graphs have none."""
     if listing.entry is None or listing.path is None:
         return
     files = split_files(listing.path)
@@ -190,5 +192,20 @@ def verify(listing: Listing) -> None:
         if mismatch:
             raise BadInput(
                 f"{files[split]} is not the published {split} file of {listing.name}: {mismatch}; put the "
-                "right file there, or give the folder as a path to read it as it is"
+                "right file there, or give the folder as a path to read it without this check"
             )
+
+
+def check_counts(entry: Entry, graph: Graph, folder: Path) -> None:
+    """Check a graph's counts against the published ones: some published files have only a weak checksum."""
+    sizes = graph.sizes
+    timed = entry.timestamps > 0
+    found = (sizes.entities, sizes.relations, *[sizes.times] * timed, *(len(graph.facts(split)) for split in SPLITS))
+    wanted = (entry.entities, entry.relations, *[entry.timestamps] * timed)
+    wanted = (*wanted, *(entry.files[split].facts for split in SPLITS))
+    if found != wanted:
+        times = "times, " if timed else ""
+        raise BadInput(
+            f"the files in {folder} are not the published {entry.name}: the numbers of entities, relations, {times}train, "
+            f"valid and test facts are {found} instead of {wanted}"
+        )

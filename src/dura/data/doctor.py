@@ -1,26 +1,24 @@
 """Doctor: what is wrong with a graph, or worth knowing before one trusts results on it.
 
-`check` never changes anything. A finding is `ok`, a `notice` (know it), a `warning` (results may mislead) or
-an `error` (the graph cannot be used as it is). To add a check: a function Loaded -> Finding, and its name in
-CHECKS.
+`check` changes nothing. A finding is `ok`, a `notice` (good to know), a `warning` (results may mislead) or an `error` (the graph
+cannot be used as it is). To add a check: a function Loaded -> Finding, and its name in CHECKS. Rooms above add their own
+findings with `further`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from dura.config import Experiment
 from dura.data.categories import CATEGORIES, relation_categories
-from dura.data.cost import cost, duration, measured_speed
-from dura.data.graph import Graph
+from dura.data.graph import Graph, common
 from dura.data.leaks import Leak, find_leaks
-from dura.data.loading import Loaded, Shares, common, load_with_notes
-from dura.data.table import ReadOptions
+from dura.data.loading import Loaded, Shares, load_with_notes
+from dura.data.readers import ReadOptions
 from dura.data.times import Times
 from dura.types import SPLITS, IntArray
 
@@ -29,12 +27,12 @@ SEVERITIES: tuple[Severity, ...] = ("ok", "notice", "warning", "error")
 LISTED = 10
 """How many names a finding lists."""
 MUCH = 0.05
-"""From this share of the test facts on a leak is a warning."""
+"""A leak of at least this share of the test facts is a warning."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing found: a sentence, and the figures behind it."""
+    """One thing that was found: a sentence, and the numbers behind it."""
 
     severity: Severity
     topic: str
@@ -54,15 +52,15 @@ class Report:
 
     @property
     def worst(self) -> Severity:
-        """The gravest severity among the findings."""
+        """The highest severity among the findings."""
         return max((finding.severity for finding in self.findings), key=SEVERITIES.index, default="ok")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON."""
+        """Plain values for JSON."""
         return {**asdict(self), "worst": self.worst}
 
     def lines(self) -> list[str]:
-        """The report as plain text, the details indented."""
+        """The report as lines of text; details are indented."""
         facts = ", ".join(f"{count:,} {part}" for part, count in self.facts.items())
         lines = [f"{self.name}: {self.entities:,} entities, {self.relations:,} relations, facts: {facts}"]
         for finding in self.findings:
@@ -76,11 +74,11 @@ def check(
     options: ReadOptions | None = None,
     shares: Shares | None = None,
     *,
-    speed: float | None = None,
+    further: Sequence[Callable[[Graph], Finding]] = (),
 ) -> Report:
-    """Examine a graph, or what `load` takes; bad lines are reported, not raised.
+    """Examine a graph, or any source that `load` takes. Bad lines are reported and are not an error.
 
-    `speed` is the number of floating point operations a second to reckon with (None: measured).
+    `further` are functions of the rooms above that add one finding each.
     """
     if isinstance(source, Graph):
         loaded = Loaded(source)
@@ -90,7 +88,7 @@ def check(
     findings = [examine(loaded) for examine in CHECKS]
     if graph.times is not None:
         findings.append(_times(graph, graph.times))
-    findings.append(_cost(graph, speed or measured_speed()))
+    findings += [examine(graph) for examine in further]
     counts: dict[str, int] = {part: len(graph.facts(part)) for part in SPLITS}
     return Report(graph.name, len(graph.entities), len(graph.relations), counts, findings)
 
@@ -100,7 +98,7 @@ def _lines(loaded: Loaded) -> Finding:
         return Finding("ok", "lines", "every line is a fact")
     shown = [str(bad) for bad in loaded.bad[:LISTED]]
     more = [f"and {loaded.skipped - len(shown):,} more"] if loaded.skipped > len(shown) else []
-    text = f"{_count(loaded.skipped, 'line')} bad, so reading stops unless bad lines are skipped"
+    text = f"{_count(loaded.skipped, 'line')} bad; reading stops there unless bad lines are skipped"
     return Finding("error", "lines", text, {"bad": loaded.skipped, "lines": [*shown, *more]})
 
 
@@ -113,7 +111,7 @@ def _reading(loaded: Loaded) -> Finding:
 def _repeated(loaded: Loaded) -> Finding:
     counts = {part: count for part, count in loaded.repeated.items() if count}
     if not counts:
-        return Finding("ok", "repeated", "no fact stands twice in a split")
+        return Finding("ok", "repeated", "no fact is in a split twice")
     text = ", ".join(f"{_count(count, 'repeated fact')} in {part}" for part, count in counts.items())
     return Finding("notice", "repeated", f"{text} (each counts once)", {"repeated": counts})
 
@@ -126,7 +124,7 @@ def _overlap(loaded: Loaded) -> Finding:
     if not counts:
         return Finding("ok", "overlap", "no fact is in two splits")
     text = ", ".join(f"{_count(count, 'fact')} in both {couple}" for couple, count in counts.items())
-    return Finding("warning", "overlap", f"{text}: results look better than they are", {"facts": counts})
+    return Finding("warning", "overlap", f"{text}: results will look better than they are", {"facts": counts})
 
 
 def _evaluation(loaded: Loaded) -> Finding:
@@ -152,7 +150,7 @@ def _unseen_entities(loaded: Loaded) -> Finding:
 
 
 def _with_any(facts: IntArray, entities: IntArray) -> int:
-    """How many facts have one of the entities."""
+    """How many facts have one of these entities."""
     return int(np.isin(facts[:, [0, 2]], entities).any(axis=1).sum())
 
 
@@ -162,7 +160,7 @@ def _unseen_relations(loaded: Loaded) -> Finding:
     if not len(unseen):
         return Finding("ok", "relations", "train knows every relation")
     names = graph.relations.names(unseen[:LISTED])
-    text = f"{_count(len(unseen), 'relation')} only in valid or test, which cannot be learnt"
+    text = f"{_count(len(unseen), 'relation')} only in valid or test, so nothing can be learnt about them"
     return Finding("warning", "relations", text, {"unseen": len(unseen), "lines": names})
 
 
@@ -197,7 +195,7 @@ def _loops(loaded: Loaded) -> Finding:
     graph = loaded.graph
     counts = {part: int((graph.facts(part)[:, 0] == graph.facts(part)[:, 2]).sum()) for part in SPLITS}
     if not sum(counts.values()):
-        return Finding("ok", "self loops", "no fact has its head as tail")
+        return Finding("ok", "self loops", "no fact has the same head and tail")
     text = ", ".join(f"{_count(count, 'fact')} in {part}" for part, count in counts.items() if count)
     return Finding("notice", "self loops", f"head and tail are the same in {text}", {"facts": counts})
 
@@ -215,7 +213,7 @@ def _categories(loaded: Loaded) -> Finding:
 
 
 def _times(graph: Graph, times: Times) -> Finding:
-    """The times and their span, facts without one, times that train lacks, test facts that train knows at some time."""
+    """The times and their span, facts without a time, times that are not in train, test facts that train has at any time."""
     first, last = times.span
     stamped = {part: graph.facts(part)[:, 3:] for part in SPLITS}
     untimed = {part: int((ids == len(times.positions)).all(axis=1).sum()) for part, ids in stamped.items()}
@@ -225,7 +223,7 @@ def _times(graph: Graph, times: Times) -> Finding:
     text = (
         f"{_count(len(times.positions), times.kind)} from {first} to {last}; "
         f"{_count(sum(untimed.values()), 'fact')} without a time; {_count(len(unseen), 'time')} not in train; "
-        f"{_count(again, 'test fact')} in train too, at some time"
+        f"{_count(again, 'test fact')} also in train at some time"
     )
     details: dict[str, Any] = {
         "times": len(times.positions),
@@ -250,27 +248,6 @@ CHECKS: tuple[Callable[[Loaded], Finding], ...] = (
     _loops,
     _categories,
 )
-
-
-def _cost(graph: Graph, speed: float) -> Finding:
-    """Memory and time of training with the default settings."""
-    defaults = Experiment() if graph.times is None else Experiment.of_dated_facts()
-    rank = int(str(defaults.model.options["rank"]))
-    width = 2 * rank  # ComplEx and TComplEx: a complex number is two reals
-    took = cost(
-        numbers=width * (len(graph.entities) + 2 * len(graph.relations) + graph.sizes.times),
-        width=width,
-        entities=len(graph.entities),
-        questions=len(graph.questions),
-        batch=defaults.training.questions_a_step,
-        speed=speed,
-    )
-    text = (
-        f"training {defaults.model.name} of rank {rank} takes about {took.bytes / 1e6:,.0f} MB beside torch "
-        f"itself and {duration(took.seconds_an_epoch)} an epoch on this machine's CPU"
-    )
-    details = {"rank": rank, **asdict(took), "flops_a_second": speed}
-    return Finding("ok", "cost", text, details | {"questions": len(graph.questions)})
 
 
 def _count(count: int, one: str, many: str = "") -> str:

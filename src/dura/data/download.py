@@ -1,4 +1,4 @@
-"""Download: a catalog graph's published files into the cache, checked, all of them or none."""
+"""Download: the published files of a catalog graph into the cache. They are checked, and all of them are kept or none."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from dura.data.catalog import Entry, Listing, cache_folder, look_up, verify
 from dura.types import BadInput, DuraError
 
 TIMEOUT = 30
-"""Seconds without an answer after which a download is given up."""
+"""A download stops after this many seconds without an answer."""
 CHUNK = 1 << 16
 
 
 def get(name: str, *, progress: bool | None = None) -> Path:
-    """The folder of a graph, downloaded into the cache if it is nowhere on this machine.
+    """The folder of a graph. If it is not on this machine, it is downloaded into the cache.
 
-    `progress` shows a bar on stderr (None: if that is a terminal).
+    `progress` shows a bar on stderr (None: only if stderr is a terminal).
     """
     listing = look_up(name)
     if listing.path is not None:
@@ -32,9 +32,9 @@ def get(name: str, *, progress: bool | None = None) -> Path:
             verify(listing)
             return listing.path
         except BadInput:
-            if listing.path.parent != cache_folder():  # what others put there is not ours to replace
+            if listing.path.parent != cache_folder():  # never replace files that users put elsewhere
                 raise
-    assert listing.entry is not None, "only catalog graphs are looked for in the cache"
+    assert listing.entry is not None, "only catalog graphs can be in the cache"
     return _download(listing.entry, sys.stderr.isatty() if progress is None else progress)
 
 
@@ -86,7 +86,7 @@ def _fetch(entry: Entry, address: str, advance: Callable[[int], None]) -> bytes:
 
 
 def _by_hand(entry: Entry, reason: str) -> str:
-    """The sentence that says why nothing was downloaded, and which files to put where instead."""
+    """The sentence that says why the download failed, and how to get the files by hand."""
     addresses = ", ".join(published.address for published in entry.files.values())
     return (
         f"the graph {entry.name} could not be downloaded ({reason}); without a network put {addresses} as "
@@ -103,7 +103,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _move(temporary: Path, target: Path, entry: Entry) -> Path:
-    """Put the whole folder in its place at once; a damaged one that stands there goes."""
+    """Put the whole folder in its place at once. A damaged one that is there is removed."""
     if target.exists():
         try:
             verify(Listing(entry.name, str(target), target, entry))
@@ -117,7 +117,7 @@ def _move(temporary: Path, target: Path, entry: Entry) -> Path:
 
 @contextlib.contextmanager
 def _bar(entry: Entry, shown: bool) -> Iterator[Callable[[int], None]]:
-    """A progress bar on stderr; gives the function that moves it on by so many bytes."""
+    """A progress bar on stderr. Yields the function that advances it by a number of bytes."""
     if not shown:
         yield lambda _: None
         return

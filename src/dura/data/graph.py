@@ -10,39 +10,47 @@ import numpy as np
 import polars as pl
 
 from dura.data.questions import Questions, segments
-from dura.data.table import FACTS
+from dura.data.readers import FACTS
 from dura.data.times import Times
 from dura.data.vocabulary import Vocabulary
 from dura.types import SPLITS, BadInput, IntArray, Sizes, Split
 
-MOST_ROWS = 50_000_000
-"""Intervals that hold more facts at single times than this are refused: their known answers would not fit in memory."""
+MOST_TIMES = 50_000_000
+"""Intervals that make more facts at single times than this are refused: their known answers would not fit in memory."""
 
 
 def frame(facts: IntArray) -> pl.DataFrame:
-    """Facts as a table with the columns head, relation, tail, and time or begin and end where they have them."""
+    """Facts as a polars frame with the columns head, relation, tail, and time or begin and end if facts have them."""
     names = FACTS[facts.shape[1] - 3]
     return pl.DataFrame({name: facts[:, at] for at, name in enumerate(names)})
 
 
 def distinct(facts: IntArray) -> IntArray:
-    """Each fact once, where it stands first.
+    """Each fact once, at its first place.
 
     >>> distinct(np.array([[5, 0, 1], [2, 0, 3], [5, 0, 1]])).tolist()
     [[5, 0, 1], [2, 0, 3]]
     """
-    rows: IntArray = np.ascontiguousarray(frame(facts).unique(maintain_order=True).to_numpy())
-    return rows
+    once: IntArray = np.ascontiguousarray(frame(facts).unique(maintain_order=True).to_numpy())
+    return once
+
+
+def common(facts: IntArray, others: IntArray) -> IntArray:
+    """The facts that are also among the others."""
+    mine = frame(facts)
+    both: IntArray = mine.join(frame(others), on=mine.columns, how="semi").to_numpy()
+    return both
 
 
 @dataclass(frozen=True)
 class Graph:
     """Facts as int32 arrays [n, 3] of (head, relation, tail) ids.
 
-    Where facts have times they are [n, 4], with the time's id, or [n, 5], with those of begin and end: an interval, which holds
-    at all its times, both ends among them. An open end is the first or last time; a fact without any has the id of no time.
+    Facts with a time are [n, 4], with the time's id. Facts of intervals are [n, 5], with the ids of begin and end; such a fact
+    holds at every time of the interval, including both ends. An open end is the first or the last time. A fact without a time
+    has the id of no time.
 
-    `labels` are optional human names for entity names (FB15k-237's /m/017dcd is called "Mad Men").
+    `labels` are optional human names of entities (the entity /m/017dcd of FB15k-237 is called "Mad Men").
     """
 
     name: str
@@ -61,23 +69,23 @@ class Graph:
         if len(widths) > 1 or (widths == {3}) != (self.times is None):
             raise BadInput(
                 f"the facts of the graph {self.name!r} have {', '.join(map(str, sorted(widths)))} columns, but need 3 in all "
-                "splits, or with times 4 (a time) or 5 (begin and end)"
+                "splits, or with times 4 (time) or 5 (begin and end)"
             )
 
     @property
     def sizes(self) -> Sizes:
-        """How many entities, relations and times (with that of no time) there are in all splits."""
+        """How many entities, relations and times there are in all splits; no time counts as a time if a fact has none."""
         return Sizes(len(self.entities), len(self.relations), 0 if self.times is None else len(self.times))
 
     @property
     def intervals(self) -> bool:
-        """True where facts have a begin and an end."""
+        """True if facts have a begin and an end."""
         return bool(self.train.shape[1] == 5)
 
     def facts(self, split: Split) -> IntArray:
         """The facts of one split."""
         if split not in SPLITS:
-            raise BadInput(f"the split {split!r} is not known; known are {', '.join(SPLITS)}")
+            raise BadInput(f"the split {split!r} is not known; the splits are {', '.join(SPLITS)}")
         facts: IntArray = getattr(self, split)
         return facts
 
@@ -87,7 +95,7 @@ class Graph:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 over the vocabularies and the facts of every split: equal digests, comparable results."""
+        """SHA-256 over the vocabularies and the facts of every split. Results on graphs with equal digests can be compared."""
         times = "" if self.times is None else self.times.digest
         digest = hashlib.sha256(f"{self.entities.digest}{self.relations.digest}{times}".encode())
         for split in SPLITS:
@@ -98,17 +106,17 @@ class Graph:
 
     @cached_property
     def questions(self) -> Questions:
-        """The questions of train, both directions; those of intervals at their begin (see `at_times`)."""
+        """The questions of train in both directions; intervals are asked at their begin (see `at_times`)."""
         return Questions.of(self.asked("train"), relations=len(self.relations))
 
     def asked(self, split: Split) -> IntArray:
-        """The facts of a split as evaluation asks them: [n, 3], or [n, 4] at their time. Intervals are asked at their begin."""
+        """The facts of a split as evaluation asks them: [n, 3], or [n, 4] with a time. Intervals are asked at their begin."""
         return self.facts(split)[:, :4]
 
     def at_times(self, facts: IntArray, rng: np.random.Generator) -> IntArray:
-        """Facts of intervals [n, 5] each at a time drawn inside, all of the graph's times in it alike: [n, 4].
+        """Facts of intervals [n, 5], each at one random time of its interval: [n, 4]. All times in it are equally likely.
 
-        Other facts stay as they are, so that whoever trains may ask for any graph.
+        Other facts stay as they are, so training can call this for any graph.
         """
         if facts.shape[1] < 5:
             return facts
@@ -116,14 +124,14 @@ class Graph:
         return np.column_stack([facts[:, :3], drawn]).astype(facts.dtype)
 
     def at_all_times(self, facts: IntArray) -> IntArray:
-        """Facts of intervals [n, 5] at every time inside: [m, 4], the times of a fact one after another."""
+        """Facts of intervals [n, 5], each at every time of its interval: [m, 4]. The times of a fact follow each other."""
         if facts.shape[1] < 5:
             return facts
         lengths = (facts[:, 4] - facts[:, 3] + 1).astype(np.int64)
-        if lengths.sum() > MOST_ROWS:
+        if lengths.sum() > MOST_TIMES:
             raise BadInput(
                 f"the intervals of the graph {self.name!r} hold at {lengths.sum():,} times altogether, more than the "
-                f"{MOST_ROWS:,} that fit in memory; give coarser times, such as years instead of days"
+                f"{MOST_TIMES:,} that fit in memory; use coarser times, such as years instead of days"
             )
         times = segments(facts[:, 3].astype(np.int64), lengths)
         return np.column_stack([np.repeat(facts[:, :3], lengths, axis=0), times]).astype(facts.dtype)
@@ -132,20 +140,20 @@ class Graph:
     def known(self) -> Questions:
         """The questions of all splits with every known answer: the filter of evaluation.
 
-        Where facts have times, an answer is known at the fact's time only, or at every time of its interval.
+        If facts have times, an answer is known only at the time of its fact, or at every time of its interval.
         """
         facts = np.concatenate([self.facts(split) for split in SPLITS])
         return Questions.of(self.at_all_times(facts), relations=len(self.relations))
 
     @cached_property
     def known_ever(self) -> Questions:
-        """As `known`, but whatever the time: an answer that is known at any time is known (the static filter)."""
+        """As `known`, but without times: an answer that is known at any time is known (the static filter)."""
         facts = np.concatenate([self.facts(split)[:, :3] for split in SPLITS])
         return Questions.of(facts, relations=len(self.relations))
 
     @cached_property
     def unseen(self) -> IntArray:
-        """The ids of entities that occur in valid or test only; they stay in the ranking."""
+        """The ids of entities that occur only in valid or test. They are ranked like all others."""
         seen = np.zeros(len(self.entities), dtype=bool)
         seen[self.train[:, 0]] = True
         seen[self.train[:, 2]] = True

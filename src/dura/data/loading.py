@@ -1,10 +1,9 @@
-"""Loading: a NAME of the catalog, a FOLDER with train, valid and test, or a FILE of facts to a Graph.
+"""Loading: from a source to a Graph. A source is a NAME of the catalog, a FOLDER with train, valid and test, or a FILE of facts.
 
-A source with a path separator or a leading dot is a path, and so is a `Path`; any other is first looked up in
-the catalog (and in DURA_DATA), so a folder `umls` beside you is read as `./umls`. A FOLDER may lack valid or
-test: they are then taken out of train. It may hold entities.tsv with id<TAB>label for human names.
-Repeated facts of a split count once. Facts may have a time, or a begin and an end, in a fourth and fifth column; a fact
-without any has the extra time of none. What was noticed on the way is kept in `Loaded.notes`.
+A `Path` is a path, and so is text with a path separator or a leading dot. Other text is looked up in the catalog and in
+DURA_DATA first: write `./umls` for a folder `umls` in the current folder. A FOLDER may lack valid or test; they are then taken
+out of train. Its file entities.tsv may give a human name to each entity: id<TAB>label. Facts that are repeated in a split count
+once. Facts may have a time in a fourth column, or a begin and an end in a fourth and fifth.
 """
 
 from __future__ import annotations
@@ -18,24 +17,34 @@ import numpy as np
 import polars as pl
 
 from dura.data import catalog, download
-from dura.data.files import endings, stem
-from dura.data.graph import Graph, distinct, frame
-from dura.data.layouts import FACTS_AS_THEY_STAND, LAYOUTS, Layout, times_of
-from dura.data.readers import READERS, read_columns, split_files
+from dura.data.graph import Graph, common, distinct
+from dura.data.layouts import LAYOUTS
+from dura.data.readers import (
+    FACT,
+    READERS,
+    BadLine,
+    ColumnChoice,
+    FileColumns,
+    ReadOptions,
+    endings,
+    read_columns,
+    split_files,
+    stem,
+)
 from dura.data.split import split
-from dura.data.table import BadLine, Columns, ReadOptions, Table
+from dura.data.times import times_of
 from dura.data.vocabulary import Vocabulary
 from dura.types import SPLITS, BadInput, IntArray, Split
 
 Notify = Callable[[str], None]
 Names = list[pl.Series]
-"""The heads, relations and tails of a split, and its times, or begins and ends."""
+"""Columns of names: the heads, relations and tails of a split, and its times, or begins and ends."""
 LABEL = ("entity", "label")
 
 
 @dataclass(frozen=True)
 class Shares:
-    """How facts are held out where a split is missing; None = a tenth, at most 10,000 facts."""
+    """How many facts are held out for a split that is missing. None is a tenth, at most 10,000 facts."""
 
     valid: float | None = None
     test: float | None = None
@@ -48,19 +57,21 @@ class Loaded:
 
     graph: Graph
     reading: list[str] = field(default_factory=list)
-    """Sentences: a recognised header, skipped lines, the split that was made."""
+    """Sentences about a recognised header, skipped lines, the split that was made."""
     repeated: dict[Split, int] = field(default_factory=dict)
     """How many facts of each split were repeated."""
     overlap: int = 0
-    """How many test facts are in train or valid too."""
+    """How many test facts are also in train or valid."""
     bad: list[BadLine] = field(default_factory=list)
-    """The first bad lines, at most ten a file."""
+    """The first bad lines, at most ten per file."""
     skipped: int = 0
     """How many lines were bad."""
+    columns: tuple[int | str, ...] | None = None
+    """All columns that were used, if columns or a time were chosen."""
 
     @property
     def notes(self) -> list[str]:
-        """All that is worth telling the user, a sentence each."""
+        """Everything that the user should know, as sentences."""
         notes = list(self.reading)
         for part, count in self.repeated.items():
             if count:
@@ -73,7 +84,8 @@ class Loaded:
 def load(
     source: str | Path,
     *,
-    columns: Columns | None = None,
+    columns: ColumnChoice | None = None,
+    time: int | ColumnChoice | None = None,
     header: bool | None = None,
     separator: str | None = None,
     skip_bad: bool = False,
@@ -83,23 +95,24 @@ def load(
     notify: Notify | None = None,
     progress: bool | None = None,
 ) -> Graph:
-    """Load a graph: a catalog name (downloaded if need be), a folder with train, valid and test, or a file.
+    """Load a graph: a catalog name (downloaded if necessary), a folder with train, valid and test, or a file.
 
-    `columns` are head, relation and tail by position ("0,2,1") or header name, and where facts have times one more (time) or
-    two (begin, end). `notify` is called with a
-    sentence for each thing worth knowing (skipped lines, a recognised header, the split that was made).
+    `columns` are head, relation and tail by position ("0,2,1") or header name, and one more (time) or two more (begin, end) if
+    facts have times. `time` names the columns of times alone; head, relation and tail are then `columns`, or where a well-known
+    header names them, or the first three other columns. `notify` is called with a sentence for each thing that the user should
+    know (skipped lines, a recognised header, the split that was made).
 
     >>> load("nations")
     Graph('nations': 14 entities, 55 relations, 1,592 train + 199 valid + 201 test facts)
     """
-    options = ReadOptions(columns, header, separator, skip_bad)
+    options = ReadOptions(columns, header, separator, skip_bad, time)
     loaded = load_with_notes(source, options, Shares(valid_share, test_share, split_seed), progress=progress)
     tell(loaded.notes, notify)
     return loaded.graph
 
 
 def tell(notes: list[str], notify: Notify | None) -> None:
-    """Hand the notes on, one by one."""
+    """Call `notify` with each note."""
     if notify is not None:
         for note in notes:
             notify(note)
@@ -112,7 +125,7 @@ def load_with_notes(
     *,
     progress: bool | None = None,
 ) -> Loaded:
-    """As `load`, with the notes, repeated facts and bad lines beside the graph."""
+    """As `load`, but returns notes, repeated facts and bad lines together with the graph."""
     options, shares = options or ReadOptions(), shares or Shares()
     listing = None if _is_path(source) else catalog.find(str(source))
     if listing is not None:
@@ -132,33 +145,26 @@ def _is_path(source: str | Path) -> bool:
 
 
 def _load_named(listing: catalog.Listing, options: ReadOptions, shares: Shares, progress: bool | None) -> Loaded:
-    """A graph of the catalog or of DURA_DATA; its bytes and counts must be the published ones."""
+    """A graph of the catalog or of DURA_DATA. The files and counts of a catalog graph must be the published ones."""
     entry = listing.entry
+    if entry is not None and options.time is not None and options.columns is None:
+        raise BadInput(
+            f"a column of times can be named for your own file or folder, but {listing.name!r} is a known graph; "
+            "choose its head, relation and tail too"
+        )
     if listing.path is None:
         folder = download.get(listing.name, progress=progress)
     else:
         catalog.verify(listing)
         folder = listing.path
-    layout = LAYOUTS[entry.layout] if entry is not None and options.columns is None else FACTS_AS_THEY_STAND
-    loaded = _load_files(listing.name, _folder_files(folder), options, shares, layout)
+    files = _folder_files(folder)
+    if entry is None or not entry.layout or options.columns is not None:
+        loaded = _load_files(listing.name, files, options, shares)
+    else:
+        loaded = _load_files(listing.name, files, options, shares, LAYOUTS[entry.layout].read)
     if entry is not None and options == ReadOptions():
-        _check_counts(loaded.graph, entry, folder)
+        catalog.check_counts(entry, loaded.graph, folder)
     return loaded
-
-
-def _check_counts(graph: Graph, entry: catalog.Entry, folder: Path) -> None:
-    """Published counts guard graphs whose files are known by a weak checksum only."""
-    sizes = graph.sizes
-    timed = entry.timestamps > 0
-    found = (sizes.entities, sizes.relations, *[sizes.times] * timed, *(len(graph.facts(split)) for split in SPLITS))
-    wanted = (entry.entities, entry.relations, *[entry.timestamps] * timed)
-    wanted = (*wanted, *(entry.files[split].facts for split in SPLITS))
-    if found != wanted:
-        times = "times, " if timed else ""
-        raise BadInput(
-            f"the files in {folder} are not the published {entry.name}: entities, relations, {times}train, valid "
-            f"and test count {found} instead of {wanted}"
-        )
 
 
 def _folder_files(folder: Path) -> dict[str, Path]:
@@ -172,49 +178,58 @@ def _folder_files(folder: Path) -> dict[str, Path]:
 
 
 def _load_files(
-    name: str, files: dict[str, Path], options: ReadOptions, shares: Shares, layout: Layout = FACTS_AS_THEY_STAND
+    name: str,
+    files: dict[str, Path],
+    options: ReadOptions,
+    shares: Shares,
+    read: Callable[[Path, ReadOptions], FileColumns] = read_columns,
 ) -> Loaded:
-    tables = {part: layout.read(files[part], options) for part in SPLITS if part in files}
-    reading = [note for part, table in tables.items() for note in (*table.notes, *_skipped(files[part], table))]
+    """The graph of these files. If only the time is named, train decides on the columns of all splits."""
+    parts: dict[Split, FileColumns] = {"train": read(files["train"], options)}
+    if options.time is not None:
+        options = replace(options, columns=parts["train"].chosen, time=None)
+    parts |= {part: read(files[part], options) for part in SPLITS[1:] if part in files}
+    reading = [note for part, one in parts.items() for note in (*one.notes, *_skipped(files[part], one))]
     labels: dict[str, str] = {}
     if "entities" in files:
-        table = read_columns(files["entities"], ReadOptions(), LABEL)
-        labels = dict(zip(*(column.to_list() for column in table.columns), strict=True))
-    loaded = assemble(name, {part: table.columns for part, table in tables.items()}, labels, shares)
+        pairs = read_columns(files["entities"], ReadOptions(), LABEL)
+        labels = dict(zip(*(column.to_list() for column in pairs.columns), strict=True))
+    loaded = assemble(name, {part: one.columns for part, one in parts.items()}, labels, shares)
     return replace(
         loaded,
         reading=[*reading, *loaded.reading],
-        bad=[bad for table in tables.values() for bad in table.bad],
-        skipped=sum(table.skipped for table in tables.values()),
+        bad=[bad for one in parts.values() for bad in one.bad],
+        skipped=sum(one.skipped for one in parts.values()),
+        columns=options.chosen,
     )
 
 
-def _skipped(path: Path, table: Table) -> list[str]:
-    if not table.skipped:
+def _skipped(path: Path, read: FileColumns) -> list[str]:
+    if not read.skipped:
         return []
-    lines = "1 bad line" if table.skipped == 1 else f"{table.skipped:,} bad lines"
-    return [f"{path.name}: {lines} skipped, first {table.bad[0]}"]
+    lines = "1 bad line" if read.skipped == 1 else f"{read.skipped:,} bad lines"
+    return [f"{path.name}: {lines} skipped, first {read.bad[0]}"]
 
 
 def assemble(name: str, names: Mapping[Split, Names], labels: Mapping[str, str], shares: Shares) -> Loaded:
-    """A graph from columns of names; splits that are missing are taken out of train."""
+    """A graph from columns of names. Missing splits are taken out of train."""
     columns = list(names.values())
     entities = Vocabulary(pl.concat([column for head, _, tail, *_ in columns for column in (head, tail)]))
     relations = Vocabulary(pl.concat([relation for _, relation, *_ in columns]))
-    stamps = times_of(name, names)
+    stamps = times_of(name, names) if any(len(given) > len(FACT) for given in columns) else None
     facts: dict[Split, IntArray] = {}
     repeated: dict[Split, int] = {}
     for part, (head, relation, tail, *_) in names.items():
         ids = [entities.ids(head), relations.ids(relation), entities.ids(tail)]
-        facts[part] = distinct(np.column_stack([*ids, *stamps.ids[part]]))
+        facts[part] = distinct(np.column_stack(ids if stamps is None else [*ids, *stamps.ids[part]]))
         repeated[part] = len(head) - len(facts[part])
-    reading = [*stamps.notes, *_complete(facts, shares)]
+    reading = [*(stamps.notes if stamps is not None else ()), *_complete(facts, shares)]
     graph = Graph(
         name,
         entities,
         relations,
         labels={entity: label for entity, label in labels.items() if entity in entities},
-        times=stamps.times,
+        times=None if stamps is None else stamps.times,
         **facts,
     )
     overlap = len(common(graph.test, np.concatenate([graph.train, graph.valid])))
@@ -224,8 +239,8 @@ def assemble(name: str, names: Mapping[Split, Names], labels: Mapping[str, str],
 def _complete(facts: dict[Split, IntArray], shares: Shares) -> list[str]:
     """Take missing splits out of train, and say so."""
     if "valid" in facts and "test" in facts:
-        asked = shares.valid is not None or shares.test is not None
-        return ["the shares of valid and test are not used: the graph comes with both"] if asked else []
+        given = shares.valid is not None or shares.test is not None
+        return ["the shares of valid and test are not used: the graph comes with both"] if given else []
     parts = split(
         facts["train"],
         valid_share=0 if "valid" in facts else shares.valid,
@@ -238,13 +253,6 @@ def _complete(facts: dict[Split, IntArray], shares: Shares) -> list[str]:
         facts[part] = parts.valid if part == "valid" else parts.test
     counts = ", ".join(f"{len(facts[part]):,} {part}" for part in ("train", *made))
     return [f"split made: {counts} (seed {shares.seed}; every entity and relation stays in train)"]
-
-
-def common(facts: IntArray, others: IntArray) -> IntArray:
-    """The facts that are among the others too."""
-    mine = frame(facts)
-    rows: IntArray = mine.join(frame(others), on=mine.columns, how="semi").to_numpy()
-    return rows
 
 
 def _facts(count: int) -> str:

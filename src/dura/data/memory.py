@@ -1,4 +1,4 @@
-"""Memory: a graph from facts that are already in memory."""
+"""Memory: a graph from facts that are already in memory: rows, arrays or data frames."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 
 from dura.data.graph import Graph
 from dura.data.loading import Names, Notify, Shares, assemble, tell
-from dura.data.table import FACT, FACTS, Roles
+from dura.data.readers import FACT, FACTS, Roles
 from dura.data.times import bad_dates, turned
 from dura.types import BadInput, Split
 
@@ -29,10 +29,10 @@ def from_facts(
 ) -> Graph:
     """A graph from rows of (head, relation, tail), an array [n, 3], or a polars or pandas frame.
 
-    A frame's columns are taken by the names head, relation and tail where it has them, else it must have
-    three. Names are text; whole numbers become text. Missing splits are taken out of train as for a file.
-    A fourth column is the time of a fact, a fourth and fifth its begin and end (in a frame: time, or begin and end); it may be
-    text, a number or a date, and None where a fact has no time.
+    If a frame has columns named head, relation and tail, these are used; otherwise it must have three columns. Names are text;
+    whole numbers become text. Missing splits are taken out of train, as for a file. A fourth column is the time of a fact; a
+    fourth and a fifth are its begin and end. (In a frame they are named time, or begin and end.) A time is text, a number or a
+    date, or None if a fact has no time.
 
     >>> from_facts([("ann", "knows", "bob"), ("bob", "knows", "ann")])
     Graph('facts': 2 entities, 1 relations, 2 train + 0 valid + 0 test facts)
@@ -45,7 +45,7 @@ def from_facts(
 
 
 def _names(rows: Any, part: Split) -> Names:
-    """The columns of names of one split: three, and where facts have times one or two more."""
+    """The columns of names of one split: three, and one or two more if facts have times."""
     if hasattr(rows, "columns"):
         titles = list(rows.columns)
         named = [roles for roles in FACTS if set(roles) <= set(titles)]
@@ -86,18 +86,18 @@ def _texts(column: Any, role: str, part: Split) -> pl.Series:
 
 
 def _times(column: Any, role: str, part: Split) -> pl.Series:
-    """A column of times as text, "" where there is none."""
+    """A column of times as text; "" is no time."""
     values = column.to_list() if isinstance(column, pl.Series) else list(column)
-    # Frames say NaN or NaT for nothing, which are not equal to themselves.
+    # NaN and NaT stand for a missing value in frames; they are not equal to themselves.
     texts = ["" if value is None or value != value else str(value) for value in values]
     stamps = pl.Series(role, [text.removesuffix(" 00:00:00") for text in texts], dtype=pl.String)
     if wrong := bad_dates(stamps):
-        raise BadInput(f"the {role} {min(wrong)!r} of {part} is no date of the calendar")
+        raise BadInput(f"the {role} {min(wrong)!r} of {part} is not a date of the calendar")
     return stamps
 
 
 def _series(column: Any) -> pl.Series:
-    """Text or whole numbers, whichever comes first; a null, which is no name, where the others do not fit."""
+    """Text or whole numbers, as the first value is; a single null, which is not a name, if other values do not fit."""
     values = column.tolist() if hasattr(column, "tolist") else column
     kind = pl.Int64 if values and isinstance(values[0], int) else pl.String
     try:

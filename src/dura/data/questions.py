@@ -1,7 +1,6 @@
 """Questions: the distinct (head, relation[, time]) of a set of facts with all their answers, in CSR form.
 
-The same structure is the training set (batches of questions with all their answers) and the known answers of
-evaluation.
+The same structure holds the training set (batches of questions with all their answers) and the known answers of evaluation.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dura.types import IntArray
 
 
 def reciprocal(facts: IntArray, relations: int) -> IntArray:
-    """For each (h, r, t) the fact (t, r + relations, h), which asks for the head; a time stays where it is.
+    """For each (h, r, t) the fact (t, r + relations, h), which asks for the head. A time keeps its column.
 
     >>> reciprocal(np.array([[0, 1, 2]]), relations=5)
     array([[2, 6, 0]])
@@ -46,31 +45,33 @@ class Questions:
     offsets: IntArray
     answers: IntArray
     time: IntArray | None = None
-    """The time of each question, where facts have times."""
+    """The time of each question, if facts have times."""
 
     @classmethod
     def of(cls, *facts: IntArray, relations: int) -> Questions:
-        """The distinct questions of facts and reciprocals, sorted by (head, relation); each fact once.
+        """The distinct questions of facts and reciprocals, sorted by (head, relation[, time]). Each fact counts once.
 
         >>> q = Questions.of(np.array([[0, 0, 1], [0, 0, 2]]), relations=1)
         >>> q.head.tolist(), q.relation.tolist(), q.offsets.tolist(), q.answers.tolist()
         ([0, 1, 2], [0, 1, 1], [0, 2, 3, 4], [1, 2, 0, 0])
         """
         both = np.concatenate([part for f in facts for part in (f, reciprocal(f, relations))])
-        keys = [0, 1, *range(3, both.shape[1])]  # head, relation and, where there are times, time
+        keys = [0, 1, *range(3, both.shape[1])]  # head, relation and, if there are times, time
         order = np.lexsort([both[:, column] for column in (2, *reversed(keys))])
-        rows = both[order]
-        if len(rows):
-            rows = rows[np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)])]
-        asked = rows[:, keys]
-        new = np.concatenate([[True], (asked[1:] != asked[:-1]).any(axis=1)]) if len(rows) else np.zeros(0, bool)
+        every = both[order]
+        if len(every):
+            every = every[np.concatenate([[True], (every[1:] != every[:-1]).any(axis=1)])]
+        questions = every[:, keys]
+        new = (
+            np.concatenate([[True], (questions[1:] != questions[:-1]).any(axis=1)]) if len(every) else np.zeros(0, bool)
+        )
         starts = np.flatnonzero(new)
         return cls(
-            head=np.ascontiguousarray(rows[starts, 0]),
-            relation=np.ascontiguousarray(rows[starts, 1]),
-            offsets=np.append(starts, len(rows)).astype(np.int64),
-            answers=np.ascontiguousarray(rows[:, 2]),
-            time=np.ascontiguousarray(rows[starts, 3]) if len(keys) == 3 else None,
+            head=np.ascontiguousarray(every[starts, 0]),
+            relation=np.ascontiguousarray(every[starts, 1]),
+            offsets=np.append(starts, len(every)).astype(np.int64),
+            answers=np.ascontiguousarray(every[:, 2]),
+            time=np.ascontiguousarray(every[starts, 3]) if len(keys) == 3 else None,
         )
 
     def __len__(self) -> int:
@@ -88,7 +89,7 @@ class Questions:
 
     @property
     def question(self) -> IntArray:
-        """For each answer the position of its question."""
+        """The position of the question of each answer."""
         return np.repeat(np.arange(len(self), dtype=np.int64), self.counts)
 
     def take(self, index: IntArray) -> Questions:
@@ -103,7 +104,7 @@ class Questions:
         )
 
     def one_by_one(self) -> Questions:
-        """Every fact as a question of its own with one answer: the plain batching of the paper."""
+        """Every fact as a question with one answer: the plain batching of the paper."""
         return Questions(
             head=np.repeat(self.head, self.counts),
             relation=np.repeat(self.relation, self.counts),
@@ -113,19 +114,19 @@ class Questions:
         )
 
     def batches(self, size: int, seed: int, epoch: int, start: int = 0) -> Iterator[Questions]:
-        """Batches of `size` questions in an order fixed by (seed, epoch), from batch number `start` on."""
+        """Batches of `size` questions in an order fixed by (seed, epoch), beginning with batch number `start`."""
         order = np.random.default_rng([seed, epoch]).permutation(len(self))
         for at in range(start * size, len(order), size):
             yield self.take(order[at : at + size])
 
     def find(self, head: IntArray, relation: IntArray, time: IntArray | None = None) -> IntArray:
-        """The position of each question (head, relation, time), -1 where it is not among these."""
-        asked, mine = ([head, relation], [self.head, self.relation])
+        """The position of each question (head, relation, time); -1 if it is not among these questions."""
+        given, mine = ([head, relation], [self.head, self.relation])
         if self.time is not None:
             assert time is not None
-            asked, mine = [*asked, time], [*mine, self.time]
+            given, mine = [*given, time], [*mine, self.time]
         keys, wanted = np.zeros(len(self), dtype=np.int64), np.zeros(len(head), dtype=np.int64)
-        for theirs, ours in zip(asked, mine, strict=True):
+        for theirs, ours in zip(given, mine, strict=True):
             width = 1 + max(int(ours.max(initial=0)), int(np.max(theirs, initial=0)))
             keys, wanted = keys * width + ours, wanted * width + theirs
         at = np.searchsorted(keys, wanted)
@@ -134,7 +135,7 @@ class Questions:
         return np.where(hit, at, -1)
 
     def known(self, head: IntArray, relation: IntArray, time: IntArray | None = None) -> Questions:
-        """The asked questions, in order, each with its known answers (none where it is not among these)."""
+        """These questions, in order, each with its known answers; none if it is not among the questions here."""
         at = self.find(head, relation, time)
         lengths = np.where(at >= 0, self.counts[at], 0) if len(self) else np.zeros(len(at), dtype=np.int64)
         starts = np.where(at >= 0, self.offsets[at], 0)

@@ -1,9 +1,8 @@
 """Split: one list of facts to train, valid and test, so that train knows every entity and relation.
 
-Facts are held out in a random order fixed by the seed, each one only if its head, its relation and its tail
-stay in train. The split depends on the set of facts and the seed alone, not on their order, and no fact is in
-two splits. A sparse graph may not have enough facts that can be spared: then facts are held out until none
-can be spared any more, and a tiny graph may get no valid or test facts at all.
+Facts are held out in a random order fixed by the seed, each only if its head, its relation and its tail stay in train. The split
+follows from the set of facts and the seed, not from the order of the facts, and no fact is in two splits. A sparse graph may
+have too few facts that can be held out: then valid and test are smaller than wanted, and in a tiny graph they may be empty.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from dura.data.graph import distinct
 from dura.types import BadInput, IntArray
 
 SHARE = 0.1
-"""The share of facts that valid and test get, each, where none is given."""
+"""The share of facts that valid gets, and that test gets, if no share is given."""
 MOST = 10_000
-"""Valid and test get at most so many where no share is given: more tell little and take long to rank."""
+"""The most facts that valid gets, and that test gets, if no share is given: more tell little and take long to rank."""
 
 
 class Splits(NamedTuple):
@@ -33,9 +32,10 @@ class Splits(NamedTuple):
 def split(
     facts: IntArray, *, valid_share: float | None = None, test_share: float | None = None, seed: int = 0
 ) -> Splits:
-    """Split facts [n, 3], or [n, 4] and [n, 5] with times, into train, valid and test; repeated facts count once.
+    """Split facts [n, 3], or [n, 4] and [n, 5] with times, into train, valid and test. Repeated facts count once.
 
-    Train knows every entity and relation, but not every time: where each time has few facts, none could be spared.
+    Train knows every entity and relation, but not every time: if each time had to stay in train, a graph with few facts per
+    time could not hold out any.
 
     >>> facts = np.array([[0, 0, 1], [0, 0, 2], [1, 0, 2], [2, 0, 0]])
     >>> [len(part) for part in split(facts, valid_share=0.25, test_share=0)]
@@ -50,7 +50,7 @@ def split(
     facts = facts[np.lexsort(facts.T[::-1])]
     valid, test = wanted(len(facts), valid_share), wanted(len(facts), test_share)
     held = hold_out(facts, valid + test, seed)
-    # Where fewer could be spared than wanted, both get their part of what there is.
+    # If fewer facts than wanted can be held out, valid and test share them in proportion.
     first = valid if len(held) == valid + test else round(len(held) * valid / max(1, valid + test))
     train = np.ones(len(facts), dtype=bool)
     train[held] = False
@@ -58,7 +58,7 @@ def split(
 
 
 def wanted(facts: int, share: float | None) -> int:
-    """How many of so many facts a share asks for; without one a tenth, at most 10,000.
+    """How many facts are to be held out for a share; without a share a tenth, at most 10,000.
 
     >>> wanted(500, None), wanted(1_000_000, None), wanted(1_000_000, 0.05)
     (50, 10000, 50000)
@@ -67,9 +67,9 @@ def wanted(facts: int, share: float | None) -> int:
 
 
 def hold_out(facts: IntArray, count: int, seed: int) -> IntArray:
-    """The positions of up to `count` facts, at random, without which every entity and relation still occurs.
+    """The positions of `count` random facts that can be held out so that every entity and relation still occurs.
 
-    Fewer only if no further fact could be spared.
+    There are fewer only if no further fact can be held out.
     """
     order = np.random.default_rng(seed).permutation(len(facts))
     queue = facts[order]
@@ -85,9 +85,9 @@ def hold_out(facts: IntArray, count: int, seed: int) -> IntArray:
 
 
 def _spare(facts: IntArray) -> NDArray[np.bool_]:
-    """Which facts can go all together, earlier ones first, so that a fact that stays still uses each name.
+    """True for facts that can all be held out together, so that each name is still used by a fact that stays.
 
-    A name used by `c` facts may lose `c - 1` of them. At least one fact is spared if any can be.
+    A name used by `c` facts may lose `c - 1` of them; earlier facts go first. At least one fact goes if any can.
     """
     head, relation, tail = facts[:, 0], facts[:, 1], facts[:, 2]
     every = np.arange(len(facts))

@@ -1,37 +1,39 @@
 """Times: the distinct times of a graph in their real order, with their real distances.
 
-A time is one of
-  number  42, -44, 3.5; years alone are numbers too. Positions are the numbers themselves.
-  date    2014-05-06, 2014-05 or 2014; parts that are not known are ##, as in 1963-##-##, which is the year 1963. Positions are days
-          (of a month or a year: its first), where at least one time names a month.
-  label   anything else, if only one of the graph's times is. Order is that of code points, neighbours are 1 apart.
-Spellings of one time are one time: "1963-##-##" (also with its quotes) is 1963, 007 is 7, 1.50 is 1.5. Nothing, "-" and
-"####-##-##" mean that a fact has no time.
+The times of a graph are all of one kind:
+  number  Every time is a number: 42, -44, 3.5. Years alone are numbers too. A position is the number itself.
+  date    Every time is a date: 2014-05-06, 2014-05 or 2014, and at least one has a month. Unknown parts are ##: 1963-##-## is
+          the year 1963. A position is a number of days; a month or a year is at its first day.
+  label   At least one time is neither a number nor a date. Then all times are labels, in the order of code points, 1 apart.
+Different spellings of a time are the same time: "1963-##-##" (also with the quotes) is 1963, 007 is 7, 1.50 is 1.5. An empty
+time, "-" and "####-##-##" mean that a fact has no time.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Literal
 
 import numpy as np
 import polars as pl
 
+from dura.data.readers import FACT, FACTS
 from dura.data.vocabulary import Vocabulary
-from dura.types import BadInput, FloatArray, IntArray
+from dura.types import BadInput, FloatArray, IntArray, Split
 
 Kind = Literal["number", "date", "label"]
 NO_TIME = ""
-"""The name of the extra time of facts without one."""
+"""The name of the extra time that facts without a time have."""
 NUMBER = re.compile(r"([+-]?)0*(\d*)(?:\.(\d*?)0*)?", re.ASCII)
 DATE = re.compile(r"(-?\d{1,4})(?:-(\d\d)(?:-(\d\d))?)?", re.ASCII)
 
 
 def spelling(time: str) -> str:
-    """A time as it is kept: without quotes, unknown parts and needless zeros; "" where it is none.
+    """A time as it is kept: without quotes, unknown parts and needless zeros; "" if it means no time.
 
     >>> [spelling(time) for time in ('"1963-##-##"', "1999-04-##", "007", "-0.50", "####-##-##", "-", "May")]
     ['1963', '1999-04', '7', '-0.5', '', '', 'May']
@@ -58,13 +60,13 @@ def spelled(column: pl.Series) -> pl.Series:
 
 
 def number_of(time: str) -> float | None:
-    """The number that a time is, None if it is none or too large for one."""
+    """The time as a number; None if it is not a number or too large for a float."""
     value = float(time) if NUMBER.fullmatch(time) and any(char.isdigit() for char in time) else math.inf
     return value if math.isfinite(value) else None
 
 
 def day_of(time: str) -> float | None:
-    """The day since 1970-01-01 that a date is or begins with, None if it is no date of the calendar.
+    """The days from 1970-01-01 to a date, or to the first day of a month or year; None if it is not in the calendar.
 
     >>> day_of("1970-01-03"), day_of("1971"), day_of("2014-02-30"), day_of("May")
     (2.0, 365.0, None, None)
@@ -74,14 +76,14 @@ def day_of(time: str) -> float | None:
         return None
     year, month, day = (int(part or 1) for part in match.groups())
     try:
-        # The calendar repeats itself after 400 years of 146,097 days, and Python knows the years from 1 on.
+        # The calendar repeats itself after 400 years of 146,097 days, and Python only has years from 1.
         return float(date(year % 400 + 400, month, day).toordinal() - 719_163 + 146_097 * (year // 400 - 1))
     except ValueError:
         return None
 
 
 class Times(Vocabulary):
-    """Distinct times in order of time; a time's place is its id. Where the name "" is among them, it is the last: no time.
+    """Distinct times in order of time; the id of a time is its place in this order. The name "" is no time and comes last.
 
     >>> times = Times(["2014-03-01", "2013-12-31", "2014-##-##", ""])
     >>> list(times), times.kind, times.positions.tolist(), times.no_time
@@ -91,22 +93,22 @@ class Times(Vocabulary):
     def __init__(self, names: Iterable[str] | pl.Series) -> None:
         found = {spelling(name) for name in names}
         if any("\n" in name for name in found):
-            raise BadInput("a time holds a line break, but vocabularies keep one name a line")
+            raise BadInput("a time holds a line break, but vocabularies keep one name per line")
         self.no_time: bool = NO_TIME in found
-        """Whether the last id is the extra one of facts without a time; it has no position."""
+        """True if the last id is the extra time of facts without a time. It has no position."""
         real = sorted(found - {NO_TIME})
         self.kind: Kind
         self.kind, places = _places(real)
-        # Coarser first, where a month begins with its first day.
+        # A month comes before its first day, which has the same position.
         order = sorted(range(len(real)), key=lambda at: (places[at], len(real[at]), real[at]))
         self.positions: FloatArray = np.array([places[at] for at in order], dtype=np.float64)
-        """Where each time is, without that of no time: numbers, days since 1970-01-01, or 0, 1, 2, … for labels."""
+        """The position of each time except no time: numbers, days since 1970-01-01, or 0, 1, 2, … for labels."""
         kept = [real[at] for at in order] + [NO_TIME] * self.no_time
         self._names = pl.Series("name", kept, dtype=pl.String)
 
     @property
     def odd(self) -> str | None:
-        """The first time that is neither date nor number; None where all are."""
+        """The first time that is neither a date nor a number, or None."""
         return next((time for time in self if time and number_of(time) is None and day_of(time) is None), None)
 
     @property
@@ -118,7 +120,7 @@ class Times(Vocabulary):
         return spelling(name) in self._ids
 
     def id(self, name: str, kind: str = "time") -> int:
-        """The id of a time in any spelling; an unknown one is an error that names its neighbours, or what looks like it."""
+        """The id of a time in any spelling. The error for an unknown time names the times next to it, or similar ones."""
         found = self._ids.get(spelling(name))
         if found is not None:
             return found
@@ -149,7 +151,7 @@ class Times(Vocabulary):
 
 
 def _places(times: list[str]) -> tuple[Kind, list[float]]:
-    """What kind of times these are, and where each of them is."""
+    """The kind of these times, and the position of each."""
     readings: tuple[tuple[Kind, list[float | None]], ...] = (
         ("number", [number_of(time) for time in times]),
         ("date", [day_of(time) for time in times]),
@@ -162,15 +164,79 @@ def _places(times: list[str]) -> tuple[Kind, list[float]]:
 
 
 def bad_dates(column: pl.Series) -> list[str]:
-    """The times that look like a date, with month and day in figures, but are none of the calendar."""
+    """The times that are written like a date but are not in the calendar."""
     return [
         time for time in column.unique().to_list() if DATE.fullmatch(spelling(time)) and day_of(spelling(time)) is None
     ]
 
 
 def turned(begin: pl.Series, end: pl.Series) -> pl.Series:
-    """Which intervals end before they begin."""
+    """True for each interval that ends before it begins."""
     times = Times(pl.concat([begin, end]))
     first, last = times.ids(begin), times.ids(end)
     none = len(times.positions)
     return pl.Series((first > last) & (first != none) & (last != none))
+
+
+@dataclass(frozen=True)
+class Stamps:
+    """The times of a graph, and for each split its columns of time ids: one (time) or two (begin, end)."""
+
+    times: Times
+    ids: Mapping[Split, list[IntArray]]
+    notes: list[str] = field(default_factory=list)
+
+
+def times_of(name: str, names: Mapping[Split, list[pl.Series]]) -> Stamps:
+    """The times in the columns of each split; at least one split has times. Facts of a split without times have no time."""
+    widths = {len(columns) for columns in names.values()} - {len(FACT)}
+    if len(widths) > 1:
+        kinds = ", ".join(
+            f"{part} {' and '.join(FACTS[len(columns) - 3][3:]) or 'none'}" for part, columns in names.items()
+        )
+        raise BadInput(f"the splits of {name!r} have different times ({kinds}); give all of them the same columns")
+    (width,) = widths
+    columns = {
+        part: [spelled(column) for column in given[3:]] or _empty(given[0], width) for part, given in names.items()
+    }
+    every = [column for part in columns.values() for column in part]
+    untimed = any(_untimed(part).any() for part in columns.values())
+    times = Times(
+        {name for column in every for name in column.unique().to_list() if name} | ({NO_TIME} if untimed else set())
+    )
+    if not len(times.positions):
+        raise BadInput(
+            f"the graph {name!r} has a column of times, but no fact has a time; choose only head, relation and tail"
+        )
+    return Stamps(times, {part: _ids(times, given) for part, given in columns.items()}, _notes(times))
+
+
+def _empty(like: pl.Series, width: int) -> list[pl.Series]:
+    """Columns of times for facts that have none."""
+    return [pl.repeat(NO_TIME, len(like), dtype=pl.String, eager=True)] * (width - len(FACT))
+
+
+def _untimed(columns: list[pl.Series]) -> pl.Series:
+    """True for each fact without any time. An interval that is open at one end only has a time."""
+    empty = pl.Series(np.ones(len(columns[0]), dtype=bool))
+    for column in columns:
+        empty &= column == NO_TIME
+    return empty
+
+
+def _ids(times: Times, columns: list[pl.Series]) -> list[IntArray]:
+    """The columns as ids. An open end is the first or the last time."""
+    if len(columns) > 1:
+        untimed = _untimed(columns)
+        columns = [
+            column.set((column == NO_TIME) & ~untimed, bound) for column, bound in zip(columns, times.span, strict=True)
+        ]
+    return [times.ids(column) for column in columns]
+
+
+def _notes(times: Times) -> list[str]:
+    """A note if most times are dates or numbers but all are ordered as text: that may come as a surprise."""
+    known = sum(number_of(time) is not None or day_of(time) is not None for time in times)
+    if times.kind != "label" or 2 * known < len(times.positions):
+        return []
+    return [f"times are ordered as text, one apart, because {times.odd!r} is neither a date nor a number"]

@@ -1,4 +1,4 @@
-"""Vocabulary: sorted names ↔ ids, with a digest that stands in every checkpoint."""
+"""Vocabulary: sorted names ↔ ids, with a digest that every checkpoint holds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dura.types import BadInput, IntArray
 
 
 class Vocabulary:
-    """Distinct names in code point order; a name's position is its id. Never stripped or case-folded.
+    """Distinct names in the order of code points. The id of a name is its position. Names are never stripped or case-folded.
 
     >>> v = Vocabulary(["b", "a", "b"])
     >>> len(v), v.name(0), v.id("b"), "c" in v
@@ -29,7 +29,7 @@ class Vocabulary:
         if self._names.null_count():
             raise BadInput("a name is missing (null), but every entity and relation needs one")
         if self._names.str.contains("\n", literal=True).any():
-            raise BadInput("a name holds a line break, but vocabularies keep one name a line")
+            raise BadInput("a name holds a line break, but vocabularies keep one name per line")
 
     def __len__(self) -> int:
         return len(self._names)
@@ -51,11 +51,11 @@ class Vocabulary:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the names, one a line."""
+        """SHA-256 of the text of the vocabulary."""
         return hashlib.sha256(self.text().encode()).hexdigest()
 
     def text(self) -> str:
-        """The names, one a line, as in the vocabulary's file."""
+        """The names, one per line, as in the vocabulary's file."""
         return "".join(f"{name}\n" for name in self)
 
     def name(self, i: int) -> str:
@@ -70,7 +70,7 @@ class Vocabulary:
         return picked
 
     def id(self, name: str, kind: str = "name") -> int:
-        """The id of `name`; an unknown one is an error that suggests the nearest names."""
+        """The id of `name`. The error for an unknown name suggests similar ones."""
         if name in self._ids:
             return self._ids[name]
         near = self.suggest(name)
@@ -78,7 +78,7 @@ class Vocabulary:
         raise BadInput(f"the {kind} {name!r} is not in this graph{hint}")
 
     def ids(self, names: pl.Series) -> IntArray:
-        """The ids of a column of names that are all in the vocabulary."""
+        """The ids of a column of names, all of which are in the vocabulary."""
         encoded = names.cast(pl.Enum(self._names)).to_physical()
         return encoded.to_numpy().astype(np.int32)
 
@@ -87,12 +87,12 @@ class Vocabulary:
         return self._names.str.to_lowercase().str.strip_chars()
 
     def suggest(self, name: str, n: int = 3) -> list[str]:
-        """Up to `n` names that look like `name`: equal but for case first, then the closest spellings.
+        """Up to `n` names that look like `name`: first those that differ only in case, then the closest spellings.
 
         >>> Vocabulary(["Berlin", "Bern", "Paris"]).suggest("berlin")
         ['Berlin', 'Bern']
         """
-        folded = name.encode(errors="ignore").decode().lower().strip()  # a shell may hand over bytes that are no text
+        folded = name.encode(errors="ignore").decode().lower().strip()  # a shell may pass bytes that are not text
         same = self._names.filter(self._folded == folded).head(n).to_list()
         near = self._near(folded)
         spelling = dict(zip(near["folded"].to_list(), near["name"].to_list(), strict=True))
@@ -101,7 +101,7 @@ class Vocabulary:
         return list(dict.fromkeys([*same, *close, *inside]))[:n]
 
     def _near(self, folded: str, n: int = 50) -> pl.DataFrame:
-        """The names that share the most neighbouring letters: difflib alone is too slow for many names."""
+        """The names that share most pairs of letters with the text: difflib alone is too slow for many names."""
         pairs = sorted({folded[i : i + 2] for i in range(len(folded) - 1)} or set(folded))
         pairs = pairs[:: 1 + len(pairs) // 16]
         contained = [pl.col("folded").str.contains(pair, literal=True) for pair in pairs]
@@ -111,7 +111,7 @@ class Vocabulary:
         return frame.with_columns(alike=shared / length).filter(pl.col("alike") > 0).top_k(n, by="alike")
 
     def write(self, path: Path) -> None:
-        """Write the names, one a line."""
+        """Write the names, one per line."""
         path.write_text(self.text(), encoding="utf-8", newline="\n")
 
     @classmethod

@@ -6,10 +6,8 @@ import csv
 from collections.abc import Sequence
 from pathlib import Path
 
-from dura.data.files import endings, read_lines
 from dura.data.graph import Graph
-from dura.data.readers import read_columns
-from dura.data.table import POINT, ReadOptions
+from dura.data.readers import POINT, ReadOptions, endings, read_columns, read_lines
 from dura.inference.answers import HOLE, Answers, Question, TimeAnswers
 from dura.inference.predict import predict
 from dura.inference.when import when
@@ -47,12 +45,12 @@ def read_questions(path: Path) -> list[Question]:
     A line holds head and relation; or head, relation and tail; or head, relation, tail and time. An empty time is no time.
     """
     roles = POINT[: max(2, _width(path))]
-    table = read_columns(path, ReadOptions(), roles)
-    columns = [column.to_list() for column in table.columns]
+    read = read_columns(path, ReadOptions(), roles)
+    columns = [column.to_list() for column in read.columns]
     if len(roles) == 2:
         return [Question(head, relation) for head, relation in zip(*columns, strict=True)]
     questions = []
-    for line, head, relation, tail, *time in zip(table.lines.to_list(), *columns, strict=True):
+    for line, head, relation, tail, *time in zip(read.numbers.to_list(), *columns, strict=True):
         if [head, tail, *time].count(HOLE) != 1:
             raise BadInput(
                 f"{path}:{line}: a question has one hole, a {HOLE} in place of its head, its tail or its time"

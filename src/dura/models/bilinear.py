@@ -57,6 +57,8 @@ class SemanticMatching(Model):
     def reset(self, scale: float) -> None:
         """Fill every table from N(0, 1) · scale, or by Xavier's rule if the scale is 0 (each row counts as one line)."""
         for table in self.parameters():
+            if table.is_meta:
+                continue
             if scale:
                 nn.init.normal_(table, std=scale)
             else:

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from dura.config import Experiment
 from dura.data import catalog
-from dura.data.cost import cost
 from dura.registry import did_you_mean
 from dura.runs.build import complete
+from dura.runs.cost import ModelSize, cost, model_size
 from dura.runs.presets import presets
 from dura.types import BadInput, DuraError, Sizes
 
@@ -52,14 +52,6 @@ class Estimate(NamedTuple):
 
     bytes: int | None
     seconds: float | None
-
-
-class _Shape(NamedTuple):
-    """The size of a model: numbers in all its tables, numbers per target, and the length of each table of matrices."""
-
-    numbers: int
-    width: int
-    matrices: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -116,7 +108,7 @@ class Cell:
             return Estimate(None, None)
         try:
             samples = samples_of(self.experiment)
-            shape = _shape(self.experiment, Sizes(entry.entities, entry.relations, entry.timestamps))
+            shape = model_size(self.experiment.model, Sizes(entry.entities, entry.relations, entry.timestamps))
         except DuraError:
             return Estimate(None, None)
         facts = 2 * entry.files["train"].facts
@@ -140,20 +132,7 @@ def samples_of(experiment: Experiment) -> int:
     return int(str(complete(experiment).candidates.options.get("samples", 0)))
 
 
-def _shape(experiment: Experiment, sizes: Sizes) -> _Shape:
-    """The size of the experiment's model."""
-    import torch
-
-    from dura.models import MODELS
-    from dura.runs.build import query_width
-
-    with torch.device("meta"):  # shapes without memory
-        model = MODELS.build(experiment.model.name, experiment.model.options, sizes)
-    matrices = tuple(len(table) for table in model.parameters() if table.dim() > 2)
-    return _Shape(sum(table.numel() for table in model.parameters()), query_width(model), matrices)
-
-
-def _step_seconds(shape: _Shape, questions: int, samples: int) -> float:
+def _step_seconds(shape: ModelSize, questions: int, samples: int) -> float:
     """What a step takes besides the products of its questions with the entities."""
     # The number of distinct matrices in a step if all were equally frequent; with two tables each pair is one matrix.
     kinds = math.prod(shape.matrices) if shape.matrices else 0

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
-from dura.data.cost import cores, free_memory, measured_speed
 from dura.reproduction.cells import Cell
 from dura.reproduction.tasks import Step, Task
 from dura.runs.build import checked_device
+from dura.runs.cost import cores, free_memory, measured_speed
 from dura.runs.work import evaluate_run
 from dura.runs.workers import Crew, Ended, Limits
 from dura.training.trainer import Interrupted

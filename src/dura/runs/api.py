@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dura.data import from_facts, load
-from dura.data.columns import with_time
 from dura.data.graph import Graph
 from dura.runs.start import Choices, choose, start_run
 from dura.runs.trained import Trained, open_run
@@ -43,11 +42,10 @@ def read(
     """
     if not Path(path).exists():
         raise BadInput(f"there is no file or folder {str(path)!r} to read")
-    if time is not None:
-        columns = with_time(Path(path), time, columns, header=header, separator=separator)
     return load(
         Path(path),
         columns=columns,
+        time=time,
         header=header,
         separator=separator,
         skip_bad=skip_bad,

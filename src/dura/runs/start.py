@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dura.config import Experiment, GraphSettings
-from dura.data.columns import with_time
 from dura.data.graph import Graph
-from dura.data.table import Columns, ReadOptions
+from dura.data.readers import ColumnChoice, ReadOptions
 from dura.records import RunFolder, best_epoch, curve
 from dura.runs.presets import preset as read_preset
-from dura.runs.store import load_graph, read_settings
+from dura.runs.store import load_dated, read_settings
 from dura.runs.trained import Trained
 from dura.types import BadInput
 
@@ -51,7 +50,7 @@ class Choices:
         lr: float | None = None,
         seed: int | None = None,
         device: str | None = None,
-        columns: Columns | None = None,
+        columns: ColumnChoice | None = None,
         skip_bad: bool | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
@@ -114,7 +113,7 @@ def start_run(
     graph: Graph | None,
     choices: Choices,
     *,
-    time: int | Columns | None = None,
+    time: int | ColumnChoice | None = None,
     out: Path | Callable[[str], Path] | None = None,
     progress: bool = True,
     track: str | Sequence[str | Tracker] = (),
@@ -131,8 +130,10 @@ def start_run(
 
     trackers = open_trackers(track)
     if graph is None:
-        settings = _graph_settings(choices.start.graph, time)
-        graph = load_graph(settings, notify)
+        if not choices.start.graph.source:
+            ways = "give a preset, or --graph with a catalog name, a folder or a file; e.g. --graph umls"
+            raise BadInput(f"which graph? {ways}")
+        graph, settings = load_dated(choices.start.graph, time, notify)
         experiment = choices.experiment(dated=graph.times is not None, graph=settings)
     else:
         experiment = choices.experiment(dated=graph.times is not None).with_value("graph.source", graph.name)
@@ -158,20 +159,6 @@ def resume_run(
     experiment, graph = read_settings(folder), str(folder.about()["graph"]["name"])
     with _listening(experiment, path.name, graph, path, progress, trackers, stopping) as (listeners, stopped):
         return resume(path, listeners=listeners, stopped=stopped)
-
-
-def _graph_settings(settings: GraphSettings, time: int | Columns | None) -> GraphSettings:
-    """The graph settings with the column of times, or those of begin and end, after head, relation and tail."""
-    if not settings.source:
-        raise BadInput(
-            "which graph? give a preset, or --graph with a catalog name, a folder or a file; e.g. --graph umls"
-        )
-    if time is None:
-        return settings
-    header = {"auto": None, "yes": True, "no": False}[settings.header]
-    chosen, separator = settings.columns or None, settings.separator or None
-    columns = with_time(Path(settings.source), time, chosen, header=header, separator=separator)
-    return replace(settings, columns=columns)
 
 
 @contextmanager

@@ -6,12 +6,14 @@ The run keeps ids and names itself, so that it can be evaluated and queried wher
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from dura.config import Experiment, GraphSettings
-from dura.data import load
 from dura.data.graph import Graph
+from dura.data.loading import Shares, load_with_notes, tell
+from dura.data.readers import ColumnChoice, ReadOptions
 from dura.data.times import Times
 from dura.data.vocabulary import Vocabulary
 from dura.records import PLAIN, RunFolder, write_atomic
@@ -20,17 +22,23 @@ from dura.types import SPLITS, DuraError, IntArray
 
 def load_graph(settings: GraphSettings, notify: Callable[[str], None] | None = None) -> Graph:
     """The graph that the settings name, read and split as they say."""
-    return load(
-        settings.source,
-        columns=settings.columns or None,
-        header={"auto": None, "yes": True, "no": False}[settings.header],
-        separator=settings.separator or None,
-        skip_bad=settings.skip_bad,
-        valid_share=None if settings.valid_share == "auto" else settings.valid_share,
-        test_share=None if settings.test_share == "auto" else settings.test_share,
-        split_seed=settings.split_seed,
-        notify=notify,
+    return load_dated(settings, None, notify)[0]
+
+
+def load_dated(
+    settings: GraphSettings, time: int | ColumnChoice | None, notify: Callable[[str], None] | None = None
+) -> tuple[Graph, GraphSettings]:
+    """The graph that the settings name, with the columns of times that `time` names, and the settings with all its columns."""
+    header = {"auto": None, "yes": True, "no": False}[settings.header]
+    options = ReadOptions(settings.columns or None, header, settings.separator or None, settings.skip_bad, time)
+    shares = Shares(
+        valid=None if settings.valid_share == "auto" else settings.valid_share,
+        test=None if settings.test_share == "auto" else settings.test_share,
+        seed=settings.split_seed,
     )
+    loaded = load_with_notes(settings.source, options, shares)
+    tell(loaded.notes, notify)
+    return loaded.graph, replace(settings, columns=loaded.columns or ())
 
 
 def read_settings(folder: RunFolder) -> Experiment:

@@ -1,0 +1,151 @@
+"""Cost: an estimate of the memory and time that training takes on this machine, before it begins.
+
+`dura data check` and `dura reproduce` show it. `model_size` builds a model without memory, which takes an import of torch.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import asdict, dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from dura.config import Component, Experiment
+from dura.data import doctor
+from dura.data.graph import Graph
+from dura.data.loading import Shares
+from dura.data.readers import ReadOptions
+from dura.types import Sizes
+from dura.words import duration
+
+SCORE_BYTES, FEWEST = 96 << 20, 128
+"""The questions of a batch are scored in blocks of at most this many bytes, but of at least this many questions."""
+_GROUPS = (
+    ("sys/fs/cgroup/memory.max", "memory.current", "inactive_file"),
+    ("sys/fs/cgroup/memory/memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+"""The files of a container's memory limit and use, and the line that says how much of it the system can free (cgroup 2 and 1)."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Bytes of memory in addition to torch and the graph, and seconds per epoch."""
+
+    bytes: int
+    seconds_an_epoch: float
+
+
+def cost(*, numbers: int, width: int, entities: int, questions: int, batch: int, speed: float) -> Cost:
+    """The cost of training tables of `numbers` numbers, `width` of them per tail, at `speed` operations per second.
+
+    The memory is three times the tables (values, gradient, Adagrad) and one buffer of scores. The time of an epoch is three
+    products of all questions with all `entities` that are scored.
+
+    >>> cost(numbers=1000, width=10, entities=50, questions=20, batch=5, speed=1e6)
+    Cost(bytes=13000, seconds_an_epoch=0.06)
+    """
+    scored = min(batch, max(FEWEST, SCORE_BYTES // (4 * entities)))
+    return Cost(3 * 4 * numbers + 4 * entities * scored, 3 * 2 * questions * entities * width / speed)
+
+
+class ModelSize(NamedTuple):
+    """How many numbers a model's tables hold, how many a tail has, and for each table of matrices how many it has."""
+
+    numbers: int
+    width: int
+    matrices: tuple[int, ...]
+
+
+def model_size(chosen: Component, sizes: Sizes) -> ModelSize:
+    """The size of a model for a graph of these sizes. The model is built on torch's meta device: shapes without memory."""
+    import torch
+
+    from dura.models import MODELS
+    from dura.runs.build import query_width
+
+    with torch.device("meta"):
+        model = MODELS.build(chosen.name, chosen.options, sizes)
+    matrices = tuple(len(table) for table in model.parameters() if table.dim() > 2)
+    return ModelSize(sum(table.numel() for table in model.parameters()), query_width(model), matrices)
+
+
+def check_graph(
+    source: Graph | str | Path,
+    options: ReadOptions | None = None,
+    shares: Shares | None = None,
+    *,
+    speed: float | None = None,
+) -> doctor.Report:
+    """What the doctor finds about a graph, and as the last finding what training on it costs.
+
+    `speed` is the number of floating point operations per second to estimate with (None: measured).
+    """
+    return doctor.check(source, options, shares, further=[partial(_finding, speed=speed or measured_speed())])
+
+
+def _finding(graph: Graph, speed: float) -> doctor.Finding:
+    """Memory and time of training with the default settings."""
+    defaults = Experiment() if graph.times is None else Experiment.of_dated_facts()
+    rank, questions = int(str(defaults.model.options["rank"])), len(graph.questions)
+    size = model_size(defaults.model, graph.sizes)
+    took = cost(
+        numbers=size.numbers,
+        width=size.width,
+        entities=len(graph.entities),
+        questions=questions,
+        batch=defaults.training.questions_a_step,
+        speed=speed,
+    )
+    text = (
+        f"training {defaults.model.name} with rank {rank} takes about {took.bytes / 1e6:,.0f} MB in addition to torch "
+        f"itself and {duration(took.seconds_an_epoch)} per epoch on this machine's CPU"
+    )
+    details = {"rank": rank, **asdict(took), "flops_a_second": speed, "questions": questions}
+    return doctor.Finding("ok", "cost", text, details)
+
+
+@cache
+def measured_speed(seconds: float = 0.2) -> float:
+    """Floating point operations per second of this machine's matrix products, measured for a moment.
+
+    The fastest product counts: slower ones only show that the machine was doing something else.
+    """
+    left = np.ones((256, 400), dtype=np.float32)
+    right = np.ones((400, 4096), dtype=np.float32)
+    left @ right
+    fastest, start = float("inf"), time.perf_counter()
+    while (began := time.perf_counter()) - start < seconds:
+        left @ right
+        fastest = min(fastest, time.perf_counter() - began)
+    return 2 * 256 * 400 * 4096 / fastest
+
+
+def free_memory(root: Path = Path("/")) -> int | None:
+    """Bytes that are free for new processes on this machine and in this container; None if the system does not tell."""
+    kilobytes = _numbers(root / "proc/meminfo").get("MemAvailable:")
+    left = [None if kilobytes is None else 1024 * kilobytes]
+    for limit, used, cached in _GROUPS:
+        folder = (root / limit).parent
+        most, now = (_numbers(folder / name).get("") for name in (Path(limit).name, used))
+        if most is not None and now is not None:  # a limit of "max" means no limit
+            left.append(max(0, most - now + _numbers(folder / "memory.stat").get(cached, 0)))
+    return min((bytes_ for bytes_ in left if bytes_ is not None), default=None)
+
+
+def _numbers(path: Path) -> dict[str, int]:
+    """The numbers in a file of the system, each by the word before it; empty if the file cannot be read."""
+    try:
+        lines = [line.split() for line in path.read_text().splitlines()]
+    except OSError:
+        return {}
+    pairs = [("", line[0]) if len(line) == 1 else (line[0], line[1]) for line in lines if line]
+    return {word: int(number) for word, number in pairs if number.isdecimal()}
+
+
+def cores() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

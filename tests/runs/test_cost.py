@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dura.config import Component
+from dura.data.doctor import check
+from dura.data.memory import from_facts
+from dura.runs.cost import check_graph, cores, free_memory, measured_speed, model_size
+from dura.types import Sizes
+
+
+def test_the_doctor_ends_with_the_cost_of_training() -> None:
+    graph = from_facts([("a", "r", "b"), ("a", "s", "c")], valid_share=0, test_share=0)
+    report = check_graph(graph, speed=1e6)
+    assert report.findings[:-1] == check(graph).findings
+    cost = report.findings[-1]
+    width, entities, relations, questions = 400, 3, 2, 4
+    assert (cost.topic, cost.severity) == ("cost", "ok")
+    assert cost.text == (
+        "training complex with rank 200 takes about 0 MB in addition to torch itself and 0.029 s per epoch on this machine's CPU"
+    )
+    assert cost.details == {
+        "rank": 200,
+        "bytes": 3 * 4 * width * (entities + 2 * relations) + 4 * 500 * entities,
+        "seconds_an_epoch": pytest.approx(3 * 2 * questions * entities * width / 1e6),
+        "flops_a_second": 1e6,
+        "questions": questions,
+    }
+
+
+def test_facts_with_times_are_estimated_for_a_temporal_model() -> None:
+    graph = from_facts([("a", "r", "b", 1), ("a", "r", "c", 2)], valid_share=0, test_share=0)
+    cost = check_graph(graph, speed=1e6).findings[-1]
+    assert "training tcomplex" in cost.text
+    width = 2 * cost.details["rank"]
+    assert cost.details["bytes"] == 3 * 4 * width * (3 + 2 + 2) + 4 * 500 * 3
+
+
+@pytest.mark.parametrize(
+    ("model", "numbers", "width", "matrices"),
+    [
+        ("complex", 8 * (7 + 2 * 3), 8, ()),
+        ("cp", 4 * (2 * 7 + 2 * 3), 4, ()),
+        ("rescal", 4 * 7 + 16 * 2 * 3, 4, (6,)),
+    ],
+)
+def test_the_size_of_a_model(model: str, numbers: int, width: int, matrices: tuple[int, ...]) -> None:
+    assert model_size(Component(model, {"rank": 4}), Sizes(7, 3)) == (numbers, width, matrices)
+
+
+def test_speed_is_measured() -> None:
+    assert 1e8 < measured_speed(0.01) < 1e15
+
+
+def test_the_limit_of_a_container_counts(tmp_path: Path) -> None:
+    def tell(name: str, text: str) -> None:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+
+    assert free_memory(tmp_path) is None
+    tell("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    5000 kB\n")
+    assert free_memory(tmp_path) == 5_120_000
+    tell("sys/fs/cgroup/memory.max", "max\n")
+    tell("sys/fs/cgroup/memory.current", "3000000\n")
+    tell("sys/fs/cgroup/memory.stat", "anon 2000000\ninactive_file 400000\n")
+    assert free_memory(tmp_path) == 5_120_000
+    tell("sys/fs/cgroup/memory.max", "4000000\n")
+    assert free_memory(tmp_path) == 1_400_000
+    tell("sys/fs/cgroup/memory/memory.limit_in_bytes", "3500000\n")
+    tell("sys/fs/cgroup/memory/memory.usage_in_bytes", "3500001\n")
+    assert free_memory(tmp_path) == 0
+
+
+def test_the_machine_says_what_it_has() -> None:
+    assert cores() >= 1
+    free = free_memory()
+    assert free is None or 10**7 < free < 10**15
