@@ -20,7 +20,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
-import math
 import os
 import re
 import secrets
@@ -30,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from dura.types import BadInput, DuraError, __version__
+from dura.words import finite
 
 PLAIN, PACKED = 1, 2
 """The format of run folders, and of those whose tables are packed, which programs that know no packed tables refuse."""
@@ -173,7 +173,7 @@ class RunFolder:
         """Write run.json with what the graph is; from now on the folder is a run, of this format."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         about = {"format": version, "dura": __version__, "created": now, "graph": dict(graph)}
-        write_atomic(self.path / "run.json", (json.dumps(_finite(about), indent=2) + "\n").encode())
+        write_atomic(self.path / "run.json", (json.dumps(finite(about), indent=2) + "\n").encode())
 
     def about(self) -> dict[str, Any]:
         """What `describe` wrote; a folder of a newer program is refused."""
@@ -195,7 +195,7 @@ class RunFolder:
     def append(self, record: Mapping[str, Any]) -> None:
         """Add one record as one line, in one write; nan and inf become null, which all JSON readers take."""
         path = self.path / "records.jsonl"
-        line = json.dumps(_finite(record), allow_nan=False).encode() + b"\n"
+        line = json.dumps(finite(record), allow_nan=False).encode() + b"\n"
         try:
             with path.open("ab+", buffering=0) as file:
                 end = file.seek(0, os.SEEK_END)
@@ -229,6 +229,17 @@ def curve(records: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [last[epoch] for epoch in sorted(last)]
 
 
+def best_epoch(records: Iterable[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """The record of the epoch with the best valid MRR, the first of several; None if no epoch was validated.
+
+    >>> valid = [{"kind": "epoch", "epoch": i, "valid": {"mrr": mrr}} for i, mrr in enumerate([0.2, 0.3, None, 0.3])]
+    >>> best_epoch(valid)["epoch"]
+    1
+    """
+    validated = [record for record in curve(records) if (record.get("valid") or {}).get("mrr") is not None]
+    return max(validated, key=lambda record: record["valid"]["mrr"], default=None)
+
+
 def exported_as(records: Iterable[Mapping[str, Any]]) -> str:
     """How the tables of an exported run are stored, in as few words as tell runs apart; empty where they are as trained.
 
@@ -250,15 +261,6 @@ def _record(line: bytes) -> dict[str, Any] | None:
         record = json.loads(line)
         return record if isinstance(record, dict) else None
     return None
-
-
-def _finite(value: Any) -> Any:
-    """The same with null for nan and inf."""
-    if isinstance(value, Mapping):
-        return {key: _finite(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _holder(path: Path) -> str:

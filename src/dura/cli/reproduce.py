@@ -168,8 +168,8 @@ def _report(
     tallies: dict[str, list[Tally]], chosen: set[str], laptop: bool, out: Path, as_json: bool, write: bool
 ) -> dict[str, Any]:
     """Write the whole tables, print what was chosen of them; returns them for JSON."""
-    from dura.reports.tables import Sheet
     from dura.reproduction.tally import summary
+    from dura.sheets.sheet import Sheet
 
     documents: dict[str, Any] = {}
     for name, rows in tallies.items():
@@ -191,7 +191,7 @@ def _report(
 def _list(chosen: Sequence[Cell], as_json: bool) -> None:
     """Print every cell with what it would cost here."""
     from dura.data.cost import duration, measured_speed
-    from dura.reports.tables import Sheet
+    from dura.sheets.sheet import Sheet
 
     speed = measured_speed()
     costs = {cell.preset: cell.cost(speed) for cell in chosen}
