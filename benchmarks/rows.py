@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dura.reports.plots import COLOURS, figure, save
 from dura.reproduction.cells import Cell, cells
+from dura.sheets.figures import COLOURS, figure, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

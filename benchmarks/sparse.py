@@ -27,9 +27,9 @@ from dura.data.graph import Graph
 from dura.data.vocabulary import Vocabulary
 from dura.models import MODELS
 from dura.records import RunFolder
-from dura.reports.tables import Cell, Sheet
 from dura.runs.store import read_graph
 from dura.runs.trained import Trained
+from dura.sheets.sheet import Plain, Sheet
 from dura.tables.packed import Csr, NumberType, Small
 
 WAYS: dict[str, tuple[float | None, NumberType]] = {
@@ -89,8 +89,8 @@ def status(key: str) -> int:
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith(key)), 0)
 
 
-def rows(trained: Trained, name: str) -> list[dict[str, Cell]]:
-    found: list[dict[str, Cell]] = []
+def rows(trained: Trained, name: str) -> list[dict[str, Plain]]:
+    found: list[dict[str, Plain]] = []
     with tempfile.TemporaryDirectory() as folder:
         for way, (sparse, dtype) in WAYS.items():
             out = trained.export(Path(folder) / way, sparse=sparse, dtype=dtype)

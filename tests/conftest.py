@@ -2,8 +2,31 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
 # Property tests judge results, not time: on a busy machine any example may take long.
 settings.register_profile("dura", deadline=None)
 settings.load_profile("dura")
+
+
+@pytest.fixture(scope="session")
+def umls_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with runs of UMLS (complex-none, complex-dura, again in a folder of the same name, rescal) and one of nations."""
+    import dura
+
+    folder = tmp_path_factory.mktemp("studies")
+    umls = dura.load("umls")
+    for name, model, regularizer in (
+        ("none", "complex", "none"),
+        ("dura", "complex", "dura"),
+        ("again", "complex", "dura"),
+        ("below/again", "complex", "dura"),
+        ("rescal", "rescal", "dura-i"),
+    ):
+        trained = dura.fit(umls, model=model, rank=8, regularizer=regularizer, epochs=2, progress=False)
+        trained.save(folder / name)
+    dura.fit(dura.load("nations"), model="cp", rank=4, epochs=1, progress=False).save(folder / "nations")
+    return folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,8 @@ PROTOCOL = {
 }
 
 
-def figures(mrr: float, ranks: int = 40) -> dict[str, Any]:
-    """The figures of a set of ranks, all different and all following from the MRR."""
+def metrics(mrr: float, ranks: int = 40) -> dict[str, Any]:
+    """The metrics of a set of ranks, all different and all following from the MRR."""
     hits = {"1": mrr - 0.1, "3": mrr + 0.05, "10": mrr + 0.1}
     return {"mrr": mrr, "hits": hits, "mean_rank": 12.3456, "amri": 0.9, "ranks": ranks}
 
@@ -34,13 +35,13 @@ def evaluation(
     **protocol: Any,
 ) -> dict[str, Any]:
     """A record of kind "evaluation"; the tie policies differ a little."""
-    ties = {"optimistic": figures(mrr + 0.01), "realistic": figures(mrr), "pessimistic": figures(mrr - 0.01)}
+    ties = {"optimistic": metrics(mrr + 0.01), "realistic": metrics(mrr), "pessimistic": metrics(mrr - 0.01)}
     return {
         "kind": "evaluation",
         "at": "2026-01-02T03:04:05+00:00",
         "epoch": epoch,
         "split": split,
-        **figures(mrr),
+        **metrics(mrr),
         "ties": ties,
         "protocol": {**PROTOCOL, **protocol},
         **({"by": groups} if groups else {}),
@@ -48,7 +49,7 @@ def evaluation(
 
 
 def epoch(number: int, mrr: float | None = None, seconds: float = 90.0) -> dict[str, Any]:
-    """A record of kind "epoch", with figures on valid where an MRR is given."""
+    """A record of kind "epoch", with valid metrics if an MRR is given."""
     valid = None if mrr is None else {"mrr": mrr, "hits@1": mrr - 0.1, "hits@3": mrr + 0.05, "hits@10": mrr + 0.1}
     return {
         "kind": "epoch",
@@ -90,3 +91,11 @@ def toy_run(path: Path) -> RunFolder:
     run.write_settings("version = 1\n")
     run.describe(graph={"name": "toy", "digest": "d", "entities": 3})
     return run
+
+
+def png_size(path: Path) -> tuple[int, int]:
+    """The width and height of a PNG file."""
+    data = path.read_bytes()
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = struct.unpack(">II", data[16:24])
+    return width, height

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 
@@ -30,3 +31,30 @@ def finite(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [finite(inner) for inner in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def short_names(paths: Sequence[Path]) -> list[str]:
+    """The folders' names, with as many of the folders above them as are needed to tell them apart.
+
+    >>> short_names([Path("/a/seed-0/umls"), Path("/a/seed-1/umls")])
+    ['seed-0/umls', 'seed-1/umls']
+    """
+    whole = [path.resolve().parts for path in paths]
+    for size in range(1, max(map(len, whole), default=0)):
+        names = ["/".join(parts[-size:]) for parts in whole]
+        if len(set(names)) == len(set(whole)):
+            return names
+    return ["/".join(parts) for parts in whole]
+
+
+def spelled(name: str, like: str) -> str:
+    """A registered name with the capital letters of its class, if the class's name begins with the same letters.
+
+    >>> spelled("complex", "ComplEx"), spelled("dura-ii", "DURAII"), spelled("none", "NoRegularizer")
+    ('ComplEx', 'DURA-II', 'none')
+    """
+    letters = "".join(filter(str.isalnum, name))
+    if not like.casefold().startswith(letters.casefold()):
+        return name
+    capitals = iter(like)
+    return "".join(next(capitals) if character.isalnum() else character for character in name)

@@ -1,4 +1,4 @@
-"""Questions of a picture, its points, and the numbers under it against literal formulas."""
+"""The questions of a projection, the answers it shows, and its numbers against literal formulas."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from dura.analysis.projection import (
     PAPER,
     SEVERAL,
-    answer_points,
+    coordinates,
     cosines,
     drawn_questions,
     nearness,
     own_shares,
     paper_questions,
-    picture,
+    shown_answers,
 )
 from dura.data.graph import Graph
 from dura.data.questions import Questions
@@ -95,20 +95,20 @@ def asked(*answers: list[int]) -> Questions:
 
 
 def test_points_are_entities_once_and_those_of_several_questions_belong_to_none() -> None:
-    points = answer_points(asked([1, 2, 3, 9], [3, 4, 5], [6, 7, 9]))
-    assert points.entity.tolist() == [1, 2, 3, 4, 5, 6, 7, 9]
-    assert points.question.tolist() == [0, 0, SEVERAL, 1, 1, 2, 2, SEVERAL]
+    shown = shown_answers(asked([1, 2, 3, 9], [3, 4, 5], [6, 7, 9]))
+    assert shown.entity.tolist() == [1, 2, 3, 4, 5, 6, 7, 9]
+    assert shown.question.tolist() == [0, 0, SEVERAL, 1, 1, 2, 2, SEVERAL]
     with pytest.raises(BadInput, match="question 2 has 1 answers"):
-        answer_points(asked([1, 2, 3, 4], [3, 4, 5]))
+        shown_answers(asked([1, 2, 3, 4], [3, 4, 5]))
 
 
 def test_large_questions_are_sampled_by_the_seed_and_shared_answers_stay_shared() -> None:
     questions = asked(list(range(100)), list(range(90, 200)))
-    points = answer_points(questions, most=40, seed=1)
-    assert len(points.entity) <= 80
-    assert (points.question[(points.entity >= 90) & (points.entity < 100)] == SEVERAL).all(), "also if sampled once"
-    assert answer_points(questions, most=40, seed=1).entity.tolist() == points.entity.tolist()
-    assert answer_points(questions, most=40, seed=2).entity.tolist() != points.entity.tolist()
+    shown = shown_answers(questions, most=40, seed=1)
+    assert len(shown.entity) <= 80
+    assert (shown.question[(shown.entity >= 90) & (shown.entity < 100)] == SEVERAL).all(), "also if sampled once"
+    assert shown_answers(questions, most=40, seed=1).entity.tolist() == shown.entity.tolist()
+    assert shown_answers(questions, most=40, seed=2).entity.tolist() != shown.entity.tolist()
 
 
 def literal_cosine(a: Array, b: Array) -> float:
@@ -165,20 +165,20 @@ def test_numbers_are_their_formulas_and_leave_out_answers_of_several() -> None:
     assert nearness(np.vstack([rows, 99 * np.ones(5)]), more, np.vstack([flat, [[99.0, 99.0]]])) == found
 
 
-def test_pictures_keep_neighbours_and_are_the_same_for_the_same_seed() -> None:
+def test_coordinates_keep_neighbours_and_are_the_same_for_the_same_seed() -> None:
     question = np.repeat([0, 1, 2], 12)
     rows = np.random.default_rng(1).normal(size=(36, 8)) + 9 * np.eye(8)[question]
-    drawn = picture(rows, seed=3)
+    drawn = coordinates(rows, seed=3)
     assert drawn.shape == (36, 2)
     assert nearness(rows, question, drawn).silhouette_picture > 0.5
-    np.testing.assert_array_equal(picture(rows, seed=3), drawn)
+    np.testing.assert_array_equal(coordinates(rows, seed=3), drawn)
 
 
 def test_a_collapsed_model_and_a_missing_scikit_learn_end_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DuraError, match="collapsed"):
-        picture(np.ones((10, 3)))
+        coordinates(np.ones((10, 3)))
     for module in ("threadpoolctl", "sklearn"):
         with monkeypatch.context() as patch:
             patch.setitem(sys.modules, module, None)
             with pytest.raises(DuraError, match=r"pip install 'dura-kge\[studies\]'"):
-                picture(np.eye(8))
+                coordinates(np.eye(8))

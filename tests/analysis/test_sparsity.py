@@ -1,4 +1,4 @@
-"""λ-sparsity by its literal definition, bytes by hand, and a model that is what it was after a study."""
+"""λ-sparsity by its literal definition, bytes by hand, and a model that is as before after a study."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dura.tables.packed import Csr, Small
 from dura.types import BadInput, Metrics, Sizes
 
 SIZES = Sizes(entities=11, relations=2, times=3)
-FIGURES = Metrics(0.5, {1: 0.1, 3: 0.2, 10: 0.3}, 2.0, 0.1, 4)
+METRICS = Metrics(0.5, {1: 0.1, 3: 0.2, 10: 0.3}, 2.0, 0.1, 4)
 
 
 def literal_sparsity(rows: list[list[float]], threshold: float) -> float:
@@ -61,34 +61,34 @@ def test_a_share_is_a_share(share: float) -> None:
         thresholds(CP(SIZES, rank=2), [share])
 
 
-def test_the_curve_asks_once_a_share_with_the_entries_zero() -> None:
+def test_the_curve_asks_once_per_share_with_the_entries_zero() -> None:
     torch.manual_seed(0)
     model = CP(SIZES, rank=5, init_scale=1.0)
     tables, seen, told = list(entity_tables(model).values()), list[int](), list[tuple[int, int]]()
 
     def evaluate() -> Metrics:
         seen.append(sum(int((table == 0).sum()) for table in tables))
-        return FIGURES
+        return METRICS
 
-    points = curve(model, [0.0, 0.4, 0.8], evaluate, lambda done, of: told.append((done, of)))
+    levels = curve(model, [0.0, 0.4, 0.8], evaluate, lambda done, of: told.append((done, of)))
     assert seen == [0, 44, 88]
     assert told == [(1, 3), (2, 3), (3, 3)]
-    assert [p.zeros for p in points] == pytest.approx([0, 0.4, 0.8])
-    assert [p.dense for p in points] == [2 * 4 * 55] * 3
-    assert points[2].metrics is FIGURES
+    assert [level.zeros for level in levels] == pytest.approx([0, 0.4, 0.8])
+    assert [level.dense for level in levels] == [2 * 4 * 55] * 3
+    assert levels[2].metrics is METRICS
 
 
 def test_bytes_are_those_of_the_sparse_rows_and_columns() -> None:
     torch.manual_seed(0)
     model = DistMult(Sizes(300, 2), rank=40, init_scale=1.0)
-    (point,) = curve(model, [0.7], lambda: FIGURES)
-    table = torch.where(model.target_table.abs() < point.threshold, 0, model.target_table).detach()
-    assert point.csr == Csr.of(table, "float32").bytes == 3600 * (4 + 1) + 301 * 2
-    assert point.csc == 3600 * (4 + 2) + 41 * 2
+    (level,) = curve(model, [0.7], lambda: METRICS)
+    table = torch.where(model.target_table.abs() < level.threshold, 0, model.target_table).detach()
+    assert level.csr == Csr.of(table, "float32").bytes == 3600 * (4 + 1) + 301 * 2
+    assert level.csc == 3600 * (4 + 2) + 41 * 2
     columns = scipy.sparse.csc_array(table.numpy())
     assert len(columns.data) == 3600
-    assert point.csc == Csr.of(table.mT.contiguous(), "float32").bytes
-    assert np.abs(columns.data).min() >= point.threshold
+    assert level.csc == Csr.of(table.mT.contiguous(), "float32").bytes
+    assert np.abs(columns.data).min() >= level.threshold
     assert sparse_bytes(10, 300, 0) == 11
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dura.analysis.statements import Columns, Statement
+from dura.analysis.statements import Decomposition, Statement
 from dura.analysis.theory import STATEMENTS
 
 Array = NDArray[Any]
@@ -24,7 +24,7 @@ every_bounded = pytest.mark.parametrize("statement", BOUNDED, ids=lambda stateme
 
 def draw(
     statement: Statement, seed: int, entities: int = 4, relations: int = 3, times: int = 2, rank: int = 3
-) -> Columns:
+) -> Decomposition:
     rng = np.random.default_rng(seed)
 
     def part(n: int) -> Tensor:
@@ -32,14 +32,14 @@ def draw(
         return torch.from_numpy(real if statement.real else real + 1j * rng.normal(size=(n, rank)))
 
     sizes = [entities, relations, entities, *([times] if statement.temporal else [])]
-    return Columns(*(part(n) for n in sizes))
+    return Decomposition(*(part(n) for n in sizes))
 
 
 def square(x: Array) -> float:
     return float((np.abs(x) ** 2).sum())
 
 
-def literal(statement: Statement, columns: Columns) -> float:
+def literal(statement: Statement, columns: Decomposition) -> float:
     """The theorems' left sides as printed, with U, V, R_j = diag(r_j), T_l = diag(τ_l); the weights as in SPEC's table."""
     u, r, v, *time = (part.numpy() for part in columns.parts)
     one, two = statement.lambdas or (1.0, 1.0)
@@ -81,13 +81,15 @@ def test_values_are_the_printed_sums(statement: Statement) -> None:
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda statement: statement.name)
 def test_gradients_flow_to_the_columns(statement: Statement) -> None:
     columns = draw(statement, 1)
-    free = Columns(*(part.clone().requires_grad_() for part in columns.parts))
+    free = Decomposition(*(part.clone().requires_grad_() for part in columns.parts))
     statement.value(free).backward()
     for at, part in enumerate(free.parts):
         step = torch.zeros_like(part.detach())
         step[1, 2] = 1e-5
         step = step if statement.real else 1j * step
-        ends = [Columns(*(p + sign * step if i == at else p for i, p in enumerate(columns.parts))) for sign in (1, -1)]
+        ends = [
+            Decomposition(*(p + sign * step if i == at else p for i, p in enumerate(columns.parts))) for sign in (1, -1)
+        ]
         slope = (literal(statement, ends[0]) - literal(statement, ends[1])) / 2e-5
         assert part.grad is not None
         found = part.grad[1, 2] if statement.real else part.grad[1, 2].imag
@@ -161,6 +163,6 @@ def test_conditions_tell_how_far_they_fail_and_pass_over_columns_that_vanished()
 
 
 def test_p_1_has_no_bound() -> None:
-    ones = Columns(*(torch.ones(n, 1, dtype=torch.float64) for n in (4, 9, 4)))
+    ones = Decomposition(*(torch.ones(n, 1, dtype=torch.float64) for n in (4, 9, 4)))
     assert ones.bound() == 12
     assert float(BY_NAME["p = 1 instead of 2"].value(ones)) == 0

@@ -1,4 +1,4 @@
-"""The check of the theorems: what it finds, that it can fail, and that the norms it calls known are the norms."""
+"""The check of the theorems: what it finds, that it can fail, and that the known norms are the norms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from dura.analysis.statements import Columns, Statement
+from dura.analysis.statements import Decomposition, Statement
 from dura.analysis.theory import ROUNDING, STATEMENTS, _draw, _Split, check
 from dura.types import BadInput, DuraError
 
@@ -17,26 +17,26 @@ FEW = (STATEMENTS[0], STATEMENTS[3])
 
 
 def test_all_statements_hold() -> None:
-    for trial in check(draws=8, starts=1, size=4):
-        assert trial.holds, trial.statement.name
-        assert len(trial.ratios) == 8 + (not trial.statement.bounded)
-        assert list(trial.ratios) == sorted(trial.ratios)
-        if trial.statement.bounded:
-            assert trial.gap is not None and trial.gap < 1e-12
-            assert trial.moved is not None and trial.moved < 1e-12
-            assert trial.ends < 1e-8
-            assert min(trial.ratios[0], trial.lowest) > 1 - ROUNDING
-            assert trial.paths[0][0] > 1.01, "a minimisation begins away from the minimum"
+    for verdict in check(draws=8, starts=1, size=4):
+        assert verdict.holds, verdict.statement.name
+        assert len(verdict.ratios) == 8 + (not verdict.statement.bounded)
+        assert list(verdict.ratios) == sorted(verdict.ratios)
+        if verdict.statement.bounded:
+            assert verdict.gap is not None and verdict.gap < 1e-12
+            assert verdict.moved is not None and verdict.moved < 1e-12
+            assert verdict.ends < 1e-8
+            assert min(verdict.ratios[0], verdict.lowest) > 1 - ROUNDING
+            assert verdict.paths[0][0] > 1.01, "a minimisation begins away from the minimum"
         else:
-            assert trial.gap is trial.moved is trial.conditions is None
-            assert trial.ratios[0] == 0
+            assert verdict.gap is verdict.moved is verdict.conditions is None
+            assert verdict.ratios[0] == 0
 
 
 @pytest.mark.parametrize("wrong", [0.99, 1.01])
 def test_a_wrong_constant_is_found_out(wrong: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Statement, "least", wrong)
-    (trial,) = check(STATEMENTS[:1], draws=4, starts=1, size=3)
-    assert not trial.holds
+    (verdict,) = check(STATEMENTS[:1], draws=4, starts=1, size=3)
+    assert not verdict.holds
 
 
 def test_same_seed_same_numbers_whatever_else_is_tried() -> None:
@@ -50,7 +50,7 @@ def test_known_norms_are_trace_norms_where_there_is_one_relation() -> None:
     chance = torch.Generator().manual_seed(0)
     for _ in range(5):
         columns = _draw(STATEMENTS[0], 6, chance, orthogonal=True)
-        one = Columns(columns.head, columns.relation[:1], columns.tail)
+        one = Decomposition(columns.head, columns.relation[:1], columns.tail)
         matrix = (one.head * one.relation[0]) @ one.tail.T
         assert one.bound() == pytest.approx(float(np.linalg.svd(matrix.numpy(), compute_uv=False).sum()), rel=1e-12)
 
@@ -68,9 +68,9 @@ def test_splits_are_other_ways_to_write_the_same_tensor(statement: Statement) ->
 
 def test_progress_and_plain_values() -> None:
     told: list[tuple[int, int]] = []
-    trials = check(FEW, draws=2, starts=1, size=2, progress=lambda done, total: told.append((done, total)))
+    verdicts = check(FEW, draws=2, starts=1, size=2, progress=lambda done, total: told.append((done, total)))
     assert told == [(1, 2), (2, 2)]
-    plain = json.loads(json.dumps([trial.to_dict() for trial in trials], allow_nan=False))
+    plain = json.loads(json.dumps([verdict.to_dict() for verdict in verdicts], allow_nan=False))
     assert plain[0]["regularizer"] == "dura"
     assert plain[0]["lambdas"] == [1.0, 1.0]
     assert plain[1]["lambdas"] is None

@@ -271,7 +271,6 @@ def test_the_help_of_train_names_every_model_and_regularizer(home: Path) -> None
     assert f"--regularizer <str> {', '.join(REGULARIZERS)} (default dura; dura1 if facts have times)." in text
 
 
-@pytest.mark.xfail(strict=True, reason="the tables of models and regularizers import torch with their classes")
 def test_the_help_of_train_leaves_torch_alone(home: Path) -> None:
     code = "import sys, atexit; atexit.register(lambda: print('torch' in sys.modules)); from dura.__main__ import main; main()"
     command = [sys.executable, "-c", code, "train", "--help"]

@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 
 from dura.cli.main import app
 from dura.records import RunFolder
-from dura.reports.tables import Sheet
+from dura.sheets.sheet import Sheet
 from folders import CURVE, evaluation, run_folder
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200", "BROWSER": "true"}
@@ -110,9 +110,9 @@ def test_the_examples_of_the_help_work(tmp_path: Path) -> None:
     ("arguments", "sentence"),
     [
         (["report", "nowhere"], "there is no run folder nowhere"),
-        (["report", "bad.json"], "bad.json does not hold a table"),
-        (["report", "nowhere", "--out", "bad.json"], "bad.json is there and does not end in .html"),
-        (["report", "nowhere", "--markdown", "bad.json"], "bad.json is there and does not end in .md"),
+        (["report", "bad.json"], "bad.json is not a table that dura wrote"),
+        (["report", "nowhere", "--out", "bad.json"], "bad.json exists and does not end in .html"),
+        (["report", "nowhere", "--markdown", "bad.json"], "bad.json exists and does not end in .md"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_code_2(tmp_path: Path, arguments: list[str], sentence: str) -> None:

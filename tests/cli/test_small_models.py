@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 import dura
 from dura.cli.main import app
-from dura.reports.sparsity import draw, sheet
 from dura.types import BadInput
 
 
@@ -94,7 +93,7 @@ def test_the_report_can_be_read(home: Path) -> None:
         (["export", "dura", "out", "--float16", "--int8"], "give --float16 or --int8, not both"),
         (["export", "dura", "out", "--sparse", 1.5], "at least 0 and below 1, not 1.5"),
         (["export", "dura", "none"], "not an empty folder; name a new folder to export to"),
-        (["study", "sparsity", "dura", "--shares", "0,half"], "takes numbers with commas between"),
+        (["study", "sparsity", "dura", "--shares", "0,half"], "takes numbers with commas between them"),
         (["study", "sparsity", "dura", "--shares", "0,1"], "at least 0 and below 1, such as 0,0.5,0.9, not 0,1"),
         (["study", "sparsity", "dura", "./dura"], "the run dura is given more than once"),
         (["export", "dura", "dura/inner"], "dura/inner is inside the run that is exported; name a folder next to it"),
@@ -148,14 +147,3 @@ def test_runs_of_the_same_folder_name_are_told_apart_by_the_folders_above(home: 
     runs = [tmp_path / name / "trial-0" for name in ("dura", "none")]
     rows = inside("study", "sparsity", *runs, "--shares", "0.5", "--out", tmp_path / "study")["rows"]
     assert [row["run"] for row in rows] == ["dura/trial-0"] * 2 + ["none/trial-0"] * 2
-
-
-def test_curves_are_named_by_what_differs(tmp_path: Path) -> None:
-    about = {"graph": "g", "model": "complex", "zeros": 0.0, "mrr": 0.3, "csr": 6, "dense": 4}
-    rows = [{"run": "a", "regularizer": "dura", **about}, {"run": "b", "regularizer": "n3", **about}]
-    text = draw(rows, "valid", tmp_path / "f.svg").read_text()
-    assert all(f"<!-- {name} -->" in text for name in ("dura", "n3", "valid MRR", "g complex"))
-    alike = [{**row, "regularizer": "dura"} for row in rows]
-    text = draw(alike, "test", tmp_path / "f.svg").read_text()
-    assert all(f"<!-- {name} -->" in text for name in ("a", "b", "test MRR"))
-    assert "valid facts" in sheet(rows, "valid").title

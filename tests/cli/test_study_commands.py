@@ -1,4 +1,4 @@
-"""`dura study categories`, `projection` and `theory` as scripts see them: real processes, JSON, files, one sentence for errors."""
+"""`dura study` as scripts see it: real processes, JSON, files, one sentence for errors."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_theory_holds_and_says_so(home: Path) -> None:
         (("categories", "none", "other"), "runs of different graphs (umls and nations"),
         (
             ("projection", "dura", "--more-than", "100"),
-            "2 questions with more than 100 answers, of which no two keep half",
+            "2 questions with more than 100 answers, but in each pair of them one shares more than half",
         ),
         (("projection", "dura", "--questions", "paper"), "does not have the paper's ten questions"),
     ],
@@ -108,9 +108,9 @@ def test_what_is_wrong_is_one_sentence(
 @pytest.mark.parametrize(
     ("arguments", "work"),
     [
-        (("sparsity", "dura"), "dura.studies.sparsity.sparsity_rows"),
-        (("categories", "dura"), "dura.studies.studies.categories"),
-        (("projection", "dura"), "dura.studies.studies.projection"),
+        (("sparsity", "dura"), "dura.studies.sparsity.compute"),
+        (("categories", "dura"), "dura.studies.categories.compute"),
+        (("projection", "dura"), "dura.studies.projection.compute"),
         (("theory",), "dura.analysis.theory.check"),
         (("sensitivity", "dura", "--split", "test"), "dura.runs.trained.open_run"),
         (("sensitivity", "nations/complex-dura", "--over", "model.rank=2,4"), "dura.sweeps.sweep.sweep"),

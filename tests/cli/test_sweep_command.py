@@ -261,8 +261,8 @@ def test_test_cannot_be_ranked_after_a_study_on_valid_and_that_is_said_before_th
     assert len(bare) == len(trials) - 1
     monkeypatch.setattr("dura.runs.trained.open_run", lambda *_: pytest.fail("ranked"))
     sentence = (
-        f"{len(bare)} of {len(trials)} runs have no tables to rank test with, such as first/runs/{bare[0]}: sweeps, and "
-        "studies on valid, keep those of the best only; train again in a new folder (--out), a study with --split test, "
+        f"{len(bare)} of {len(trials)} runs have no tables to rank test with, such as first/runs/{bare[0]}: sweeps and "
+        "studies on valid keep only those of the best run; train again in a new folder (--out), a study with --split test, "
         "a sweep with --keep 0"
     )
     for again in (study, ["study", "sensitivity", "first"]):
@@ -275,5 +275,5 @@ def test_help_shows_examples_and_imports_nothing_heavy(home: Path) -> None:
     for command in (["sweep"], ["study", "sensitivity"]):
         assert "Examples" in here(*command, "--help")
     heavy = "{'torch', 'optuna', 'matplotlib', 'sklearn', 'scipy'}"
-    probe = f"import sys, dura.cli.sweep, dura.cli.sensitivity; sys.exit(bool({heavy} & set(sys.modules)))"
+    probe = f"import sys, dura.cli.sweep, dura.cli.study; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", probe], env=ENVIRONMENT, cwd=home).returncode == 0

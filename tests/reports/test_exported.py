@@ -54,7 +54,7 @@ def test_the_page_of_an_exported_run_says_its_form_and_its_price(tmp_path: Path)
         "| bytes of the folder |  | 0.60 MB |  |",
         "| valid MRR | 0.9000 | 0.7000 | -0.2000 |",
         "| valid Hits@10 | 1.0000 |  |  |",
-        "The settings are those of the training from which the tables come.",
+        "The settings are those with which the tables were trained.",
         "The test facts have not been ranked.",
     ):
         assert said in text, said
@@ -86,7 +86,7 @@ def test_what_the_export_ranked_stands_beside_other_runs(tmp_path: Path) -> None
 
 def test_test_facts_that_the_export_ranked_are_not_called_unranked(tmp_path: Path) -> None:
     text = page_of(run_folder(tmp_path / "small", [INT8, measured(INT8, "valid", "test")]))
-    assert "The test facts were ranked at the export alone. `dura evaluate " in text
+    assert "The test facts were ranked only during the export. `dura evaluate " in text
     assert "have not been ranked" not in text
 
 

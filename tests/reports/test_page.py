@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dura.reports.blocks import Block, Code, Page, Points, Section, Terms, Text, Tiles
+from dura.reports.blocks import Block, Bullets, Code, Page, Section, Terms, Text, Tiles
 from dura.reports.comparison import comparison_sheet
 from dura.reports.html import page_html
 from dura.reports.markdown import page_markdown
 from dura.reports.page import read_sources, report, write_figures, write_html, write_markdown
 from dura.reports.runs import read_run, read_runs
-from dura.reports.single import duration, in_short, warnings
-from dura.reports.tables import Sheet
+from dura.reports.single import in_short, warnings
+from dura.sheets.sheet import Sheet
 from dura.types import BadInput
-from folders import CURVE, END, epoch, evaluation, figures, run_folder
+from folders import CURVE, END, epoch, evaluation, metrics, run_folder
 
 EVIL = "<script>alert('x')</script> & \"it\" `<b>` | **"
-CATEGORIES = {"category": {"1-N": figures(0.5, 10), "N-N": figures(0.25, 30)}}
+CATEGORIES = {"category": {"1-N": metrics(0.5, 10), "N-N": metrics(0.25, 30)}}
 
 
 class Reader(HTMLParser):
@@ -86,7 +86,7 @@ def test_the_page_of_a_run_says_what_its_records_say(tmp_path: Path) -> None:
         "digest of tiny",
     ):
         assert said in page.text, said
-    assert text.count("<img ") == 5  # loss, penalty, figures on valid by epoch and by time, categories
+    assert text.count("<img ") == 5  # loss, penalty, valid metrics by epoch and by time, categories
     assert "have not been ranked" not in text
 
 
@@ -103,7 +103,7 @@ def test_the_page_needs_nothing_else_and_no_script(tmp_path: Path) -> None:
 
 
 def test_names_of_users_are_escaped_everywhere(tmp_path: Path) -> None:
-    groups = {"relation": {EVIL: figures(0.3)}, "category": {EVIL: figures(0.3)}}
+    groups = {"relation": {EVIL: metrics(0.3)}, "category": {EVIL: metrics(0.3)}}
     records = [*CURVE, {"kind": "notice", "text": EVIL}, evaluation(0.3, groups=groups, filter=EVIL, candidates=EVIL)]
     settings = {"graph.source": EVIL, "graph.separator": "<"}
     one = run_folder(tmp_path / "<b>run & co", records, settings, graph=EVIL)
@@ -126,7 +126,7 @@ def test_names_of_users_are_escaped_everywhere(tmp_path: Path) -> None:
 
 @given(st.text(max_size=30))
 def test_any_text_is_shown_as_it_is(text: str) -> None:
-    blocks: list[Block] = [Text(text), Points([text]), Terms([(text, text)]), Tiles([(text, text, text)]), Code(text)]
+    blocks: list[Block] = [Text(text), Bullets([text]), Terms([(text, text)]), Tiles([(text, text, text)]), Code(text)]
     page = Reader(page_html(Page(text, text, [Section(text, [*blocks, Sheet(text, [{"a": text}], [text])])]), text))
     assert page.open == []
     shown = "".join(page.texts).replace("`", "")
@@ -142,10 +142,10 @@ def test_a_run_that_was_not_evaluated_says_what_to_type(tmp_path: Path) -> None:
     assert 'class="warning"' in text
 
 
-def test_figures_of_older_tables_are_marked(tmp_path: Path) -> None:
+def test_results_of_older_tables_are_marked(tmp_path: Path) -> None:
     (said,) = warnings(read_run(run_folder(tmp_path / "stale", [*CURVE, evaluation(0.3, epoch=2)])))
     assert isinstance(said, Text)
-    assert said.text.startswith("The test figures are those of epoch 2, but the best epoch is now 3. `dura evaluate ")
+    assert said.text.startswith("The test results are those of epoch 2, but the best epoch is now 3. `dura evaluate ")
     for now in (3, None):
         assert warnings(read_run(run_folder(tmp_path / f"{now}", [*CURVE, evaluation(0.3, epoch=now)]))) == []
 
@@ -256,9 +256,9 @@ def test_tables_of_studies_become_sections_with_their_figures(tmp_path: Path) ->
     Sheet("Sparsity", [{"share": 0.5, "MRR": 0.25}], ["Of one run."]).write(folder, "sparsity")
     Sheet("Theory", [{"bound": 1.5}]).write(folder, "theory")
     (folder / "sparsity.png").write_bytes(b"\x89PNG")
-    runs, studies = read_sources([folder])
+    runs, exhibits = read_sources([folder])
     assert runs == []
-    assert [(s.sheet.title, [p.kind for p in s.pictures]) for s in studies] == [("Sparsity", ["png"]), ("Theory", [])]
+    assert [(s.sheet.title, [f.kind for f in s.figures]) for s in exhibits] == [("Sparsity", ["png"]), ("Theory", [])]
     _, page = html_of(folder)
     assert page.links == ["data:image/png;base64," + base64.b64encode(b"\x89PNG").decode()]
     assert "Sparsity share MRR 0.5000 0.2500 Of one run." in page.text
@@ -269,7 +269,10 @@ def test_tables_of_studies_become_sections_with_their_figures(tmp_path: Path) ->
 def test_the_main_table_of_a_study_comes_before_its_others(tmp_path: Path) -> None:
     for stem in ("categories-sides", "categories"):
         Sheet(stem, [{"MRR": 0.25}]).write(tmp_path / "study", stem)
-    assert [study.sheet.title for study in read_sources([tmp_path / "study"])[1]] == ["categories", "categories-sides"]
+    assert [exhibit.sheet.title for exhibit in read_sources([tmp_path / "study"])[1]] == [
+        "categories",
+        "categories-sides",
+    ]
 
 
 def test_captions_name_the_runs_without_a_curve(tmp_path: Path) -> None:
@@ -299,19 +302,19 @@ def test_a_sweep_shows_the_figures_it_has(tmp_path: Path) -> None:
     for name in ("history.png", "slices.svg", "slices.png", "other.png"):
         (tmp_path / "sweep" / name).write_bytes(name.encode())
     for source in (tmp_path / "sweep", tmp_path / "sweep" / "summary.json"):
-        _, (study,) = read_sources([source])
-        assert [(p.stem, p.kind, p.data) for p in study.pictures] == [
+        _, (exhibit,) = read_sources([source])
+        assert [(p.stem, p.kind, p.data) for p in exhibit.figures] == [
             ("history", "png", b"history.png"),
             ("slices", "svg", b"slices.svg"),
         ]
         _, page = html_of(source)
-        assert "Valid MRR of each trial, in the order they were begun, and the best so far" in page.text
+        assert "Valid MRR of each trial, in the order in which they began, and the best so far" in page.text
         assert len(page.links) == 2
     (tmp_path / "sweep" / "importance.png").write_bytes(b"i")
-    _, (study,) = read_sources([tmp_path / "sweep"])
-    assert study.pictures[-1].caption == "Share of each setting in the variance of valid MRR"
+    _, (exhibit,) = read_sources([tmp_path / "sweep"])
+    assert exhibit.figures[-1].caption == "Share of each setting in the variance of valid MRR"
     Sheet("Study", [{"MRR": 0.25}]).write(tmp_path / "sweep", "study")
-    assert [len(s.pictures) for s in read_sources([tmp_path / "sweep"])[1]] == [0, 3]
+    assert [len(s.figures) for s in read_sources([tmp_path / "sweep"])[1]] == [0, 3]
 
 
 def test_what_is_neither_run_nor_table_is_one_sentence(tmp_path: Path) -> None:
@@ -327,8 +330,6 @@ def test_what_is_neither_run_nor_table_is_one_sentence(tmp_path: Path) -> None:
         report([])
 
 
-def test_words_for_times_and_runs(tmp_path: Path) -> None:
-    words = {0.04: "0.0 s", 59.9: "59.9 s", 60: "1.0 min", 599: "10.0 min", 3600: "1.0 h", 36000: "10 h"}
-    assert {seconds: duration(seconds) for seconds in words} == words
+def test_a_model_without_a_rank_has_none_in_short(tmp_path: Path) -> None:
     path = run_folder(tmp_path / "run", settings={"model.name": "theirs"})
     assert in_short(read_run(path)).startswith("theirs, regularizer dura, ")

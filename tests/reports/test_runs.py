@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from dura.config import Experiment
-from dura.reports.runs import differing, read_run, read_runs, short_names
+from dura.reports.runs import differing, read_run, read_runs
 from dura.types import BadInput
-from folders import CURVE, END, epoch, evaluation, figures, run_folder
+from folders import CURVE, END, epoch, evaluation, metrics, run_folder
 
 
 def test_the_newest_evaluation_counts_and_breakdowns_of_the_same_tables_come_together(tmp_path: Path) -> None:
-    old = evaluation(0.2, epoch=2, groups={"relation": {"r": figures(0.2)}})
+    old = evaluation(0.2, epoch=2, groups={"relation": {"r": metrics(0.2)}})
     new = [
-        evaluation(0.3, groups={"side": {"tail": figures(0.4), "head": figures(0.2)}}),
-        evaluation(0.3, groups={"category": {"N-N": figures(0.3)}}),
+        evaluation(0.3, groups={"side": {"tail": metrics(0.4), "head": metrics(0.2)}}),
+        evaluation(0.3, groups={"category": {"N-N": metrics(0.3)}}),
         evaluation(0.31, split="valid"),
         evaluation(0.25, filter="train+valid+test, static filter (answers at any time)"),
         evaluation(0.3),
@@ -34,7 +34,7 @@ def test_the_newest_evaluation_counts_and_breakdowns_of_the_same_tables_come_tog
     assert run.evaluation("train") is None
 
 
-def test_an_epoch_told_twice_counts_once_and_the_first_of_equal_bests_is_the_best(tmp_path: Path) -> None:
+def test_an_epoch_recorded_twice_counts_once_and_the_first_of_equal_bests_is_the_best(tmp_path: Path) -> None:
     records = [
         {"kind": "start"},
         epoch(1, 0.1),
@@ -75,12 +75,6 @@ def test_what_happened_is_told_in_order(tmp_path: Path) -> None:
     ]
     run = read_run(run_folder(tmp_path / "run", happened))
     assert run.events == ["auto took batches of 64 questions", "notice: careful", "failure: no space"]
-
-
-def test_runs_are_called_by_as_little_of_their_paths_as_tells_them_apart() -> None:
-    assert short_names([Path("/a/x"), Path("/b/y")]) == ["x", "y"]
-    assert short_names([Path("/a/1/x"), Path("/a/2/x"), Path("/a/2/y")]) == ["1/x", "2/x", "2/y"]
-    assert short_names([]) == []
 
 
 def test_settings_that_differ(tmp_path: Path) -> None:

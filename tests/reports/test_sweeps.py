@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from dura.reports.plots import figure, panels
-from dura.reports.sweeps import called, decimals, draw_history, draw_importance, draw_slices, scale, summary
+from dura.reports.sweeps import draw_history, draw_importance, draw_slices, summary
 
 
 def row(trial: int, mrr: float | None, state: str = "complete", **values: Any) -> dict[str, Any]:
@@ -31,52 +30,6 @@ def test_the_summary_holds_every_trial_and_says_why_one_failed() -> None:
     assert [line["valid MRR"] for line in sheet.rows] == [0.9, 0.8, 0.5, None]
     assert "| 1 | 0.9000 | 0.003 | 50 | dura | 3 | 2 | 1.2 | complete |" in sheet.markdown()
     assert list(sheet.notes) == ["a note", "Trial 3 failed: the loss became nan."]
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [([0.5, 1.5], 1), ([0.001, 0.1], 3), ([3e-5, 1.0], 5), ([0.0123456, 3.3], 4), ([1, 2], 1), ([], 1), ([0.0], 1)],
-)
-def test_numbers_show_their_digits(values: list[object], expected: int) -> None:
-    assert decimals(values) == expected
-
-
-def test_settings_are_called_by_their_symbols() -> None:
-    assert called("regularizer.lambda3") == "λ₃  (regularizer.lambda3)"
-    assert called("training.epochs") == "training.epochs"
-
-
-@pytest.mark.parametrize(
-    ("values", "kind", "ticks"),
-    [
-        ([0.001, 0.01, 0.1], "log", ["0.001", "0.01", "0.1"]),
-        ([0.0, 0.001, 0.1], "symlog", ["0", "0.001", "0.1"]),
-        ([50, 100], "linear", ["50", "100"]),
-        ([-1.0, 100.0], "linear", ["-1", "100"]),
-        (["n3", "dura", "n3"], "linear", ["dura", "n3"]),
-        ([True, False], "linear", ["False", "True"]),
-    ],
-)
-def test_scales_fit_the_values(values: list[object], kind: str, ticks: list[str]) -> None:
-    with figure() as (_, axes):
-        panel = axes[0][0]
-        at = scale(panel, values)
-        assert panel.get_xscale() == kind
-        assert [label.get_text() for label in panel.get_xticklabels()] == ticks
-        assert len(at) == len(values)
-
-
-def test_values_close_together_have_no_ticks_of_their_own() -> None:
-    with figure() as (_, axes):
-        scale(axes[0][0], [0.0003, 0.001, 0.002, 0.003, 0.01])
-        assert "0.002" not in [label.get_text() for label in axes[0][0].get_xticklabels()]
-
-
-def test_no_panel_stays_empty() -> None:
-    for number in range(1, 6):
-        with panels(number) as (drawn, places):
-            assert len(places) == number
-            assert sum(panel.get_visible() for panel in drawn.axes) == number
 
 
 def test_a_failed_trial_is_not_called_pruned(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""Analysis: what the numbers of a model are worth, and what theory says of them.
+"""Analysis: what the numbers of a model are worth, and what theory says about them.
 
-Holds `sparsity` (how many entries can be zero), `projection` (are answers to the same question near each other?), `statements` and
-`theory` (the paper's theorems, tried on the models and regularizers themselves). May touch models, regularizers and data, but
-neither training nor evaluation: what needs them takes a callable. To add a study: a function here from arrays or
-a model to plain values, its place among the runs in `experiments`, its table and figure in `reports`, a command in `cli`.
+Holds `sparsity` (how many entries can be zero), `projection` (are answers to the same question near each other?), `sensitivity`
+(which runs differ in one setting only), `statements` and `theory` (the paper's theorems, checked with our models and regularizers).
+Everything here goes from arrays, a model or plain values to plain values. It may touch models, regularizers, data, tables, registry
+and types, but neither training nor evaluation: a function that needs metrics takes a callable. To add an analysis, write a function
+here; if it becomes a study, add a module in `studies`, which opens the runs, prints the sheet and draws the figure.
 """

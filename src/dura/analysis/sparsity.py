@@ -1,7 +1,7 @@
 """Sparsity: how much a model still knows when the small entries of its entities' rows become zero.
 
-The paper's λ-sparsity: s_λ is the share of entries of the entities' tables whose absolute value is below λ. Entries are real
-numbers, also where two neighbours are a complex one; where heads and tails have tables of their own, one λ holds for both.
+The paper's λ-sparsity: s_λ is the share of entries in the entities' tables with an absolute value below λ. Entries are real
+numbers, even if two neighbours stand for a complex one. If heads and tails have separate tables, the same λ holds for both.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from dura.types import BadInput, Metrics
 
 
 @dataclass(frozen=True)
-class Point:
-    """What a model is worth with a share of its entries zero, and the bytes of its entities' tables then.
+class Level:
+    """The metrics of a model with a share of its entries zero, and the bytes that its entities' tables then need.
 
-    `share` was asked for, `zeros` is what came out; `dense`, `csr` and `csc` are bytes with float32 entries.
+    `share` was asked for, `zeros` is the share that was reached; `dense`, `csr` and `csc` are bytes with float32 entries.
     """
 
     share: float
@@ -46,16 +46,18 @@ def entity_tables(model: Model) -> dict[str, Table]:
 
 
 def thresholds(model: Model, shares: Sequence[float]) -> list[float]:
-    """For each share the λ below which that share of the entries lies, in absolute value.
+    """For each share, the λ below which that share of the entries lies, in absolute value.
 
-    With ties at λ fewer entries lie below it: all equal entries are kept together.
+    If several entries are equal to λ, fewer lie below it: equal entries are all kept.
     """
     for share in shares:
         if not 0 <= share < 1:
             raise BadInput(f"a share of entries to make zero is at least 0 and below 1, not {share:g}")
     sizes = np.concatenate([table.detach().abs().cpu().flatten().numpy() for table in entity_tables(model).values()])
     if not np.isfinite(sizes).all():
-        raise BadInput("the model's tables hold numbers that are not finite, so none of them is small; train it anew")
+        raise BadInput(
+            "the model's tables hold numbers that are not finite, so no threshold can be found; train it again"
+        )
     places = [round(share * len(sizes)) for share in shares]
     sizes.partition([min(place, len(sizes) - 1) for place in places])
     return [float(sizes[min(place, len(sizes) - 1)]) if place else 0.0 for place in places]
@@ -63,7 +65,7 @@ def thresholds(model: Model, shares: Sequence[float]) -> list[float]:
 
 @contextmanager
 def zeroed(model: Model, threshold: float) -> Iterator[None]:
-    """The model with every entry below the threshold zero; afterwards it is what it was."""
+    """Set every entry below the threshold to zero; afterwards the model is as before."""
     tables = entity_tables(model).values()
     before = [table.detach().clone() for table in tables]
     with torch.no_grad():
@@ -82,23 +84,23 @@ def curve(
     shares: Sequence[float],
     evaluate: Callable[[], Metrics],
     progress: Callable[[int, int], None] | None = None,
-) -> list[Point]:
-    """The paper's figure: `evaluate` is asked for the metrics once for each share of entries made zero.
+) -> list[Level]:
+    """The levels of the paper's figure: `evaluate` is called once for each share of entries made zero.
 
     >>> curve(model, [0.0, 0.7], lambda: evaluate(model, graph).metrics)  # doctest: +SKIP
     """
-    points = []
+    levels: list[Level] = []
     for share, threshold in zip(shares, thresholds(model, shares), strict=True):
         with zeroed(model, threshold):
             zeros, dense, csr, csc = _storage(model)
-            points.append(Point(share, zeros, threshold, evaluate(), dense, csr, csc))
+            levels.append(Level(share, zeros, threshold, evaluate(), dense, csr, csc))
         if progress is not None:
-            progress(len(points), len(shares))
-    return points
+            progress(len(levels), len(shares))
+    return levels
 
 
 def _storage(model: Model) -> tuple[float, int, int, int]:
-    """The share of zeros, and the bytes of the entities' tables dense, by rows and by columns."""
+    """The share of zeros, and the bytes of the entities' tables: dense, sparse by rows, sparse by columns."""
     tables = entity_tables(model).values()
     numbers, kept, csr, csc = 0, 0, 0, 0
     for table in tables:
@@ -110,12 +112,12 @@ def _storage(model: Model) -> tuple[float, int, int, int]:
 
 
 def sparse_bytes(lines: int, across: int, filled: int) -> int:
-    """The bytes of a sparse matrix kept line by line: float32 entries, the place of each in its line, each line's begin.
+    """The bytes of a sparse matrix stored line by line: float32 entries, the place of each in its line, the start of each line.
 
-    Whole numbers have the smallest type that holds them, as in an exported model.
+    Indices have the smallest type that can hold them, as in an exported model.
 
     >>> sparse_bytes(14_541, 400, 1_744_920), 4 * 14_541 * 400
     (10527688, 23265600)
     """
-    begins = (lines + 1) * index_type(filled + 1).itemsize
-    return filled * (4 + index_type(across).itemsize) + begins
+    starts = (lines + 1) * index_type(filled + 1).itemsize
+    return filled * (4 + index_type(across).itemsize) + starts

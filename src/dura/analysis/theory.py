@@ -1,14 +1,15 @@
 """Theory: the paper's Theorems 1 to 3 checked numerically, in float64.
 
-Three things are tried for each statement (see `statements`):
+Three things are checked for each statement (see `statements`):
 
-- random columns never have a value below Σ_d of their own norms, which no rescaling changes (`ratios`);
-- rescaled to the stated minimizers they attain it, and every score stays what it was (`gap`, `moved`);
-- other, longer ways to write a tensor whose nuclear 2-norm is known never have a value below that norm, and minimised over the
-  splits and scales of columns they end at it, where minimizers should be (`paths`, `conditions`).
+- a random decomposition never has a value below its bound, the Σ_d of its columns' norms, which no rescaling changes (`ratios`);
+- rescaled to the stated minimizers it attains the bound, and no score changes (`gap`, `moved`);
+- longer decompositions of a tensor with a known nuclear 2-norm never have a value below that norm, and when they are minimised
+  over the splits and scales of columns, they end at the norm and meet the conditions for minimizers (`paths`, `conditions`).
 
-The nuclear 2-norm of a tensor is NP-hard in general. It is known where the head columns are orthogonal and the tail columns too:
-then it is Σ_d of the columns' norms, because the sum Y of the same columns at length 1 has spectral norm 1, and <X, Y> is that sum.
+To compute the nuclear 2-norm of a tensor is NP-hard in general. It is known if the head columns are orthogonal and the tail columns
+too: then it is Σ_d of the columns' norms, because the sum Y of the same columns at length 1 has spectral norm 1, and <X, Y> is
+that sum.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from dura.analysis.statements import Columns, Statement
+from dura.analysis.statements import Decomposition, Statement
 from dura.types import BadInput, DuraError
 
 EXACT = 1e-10
-"""A rescaling that attains a bound comes as near as this, relatively."""
+"""A rescaling attains a bound if its relative distance is below this."""
 CONVERGED = 1e-8
-"""A minimisation that ends at a bound comes as near as this; most come to 1e-15."""
+"""A minimisation ends at a bound if its relative distance is below this; most reach 1e-15."""
 ROUNDING = 1e-12
-"""By rounding alone a ratio may be so far below 1."""
+"""Rounding alone may bring a ratio this far below 1."""
 STEPS = 200
-"""Values that a minimisation may look at."""
+"""The most values that a minimisation may compute."""
 LONGEST = 1.5
-"""Standard deviation of the logarithm of a drawn column's length."""
+"""Standard deviation of the logarithm of a random column's length."""
 
 STATEMENTS = (
     Statement("Theorem 1", "dura", "cp", lambdas=(1.0, 1.0)),
@@ -50,28 +51,28 @@ STATEMENTS = (
     Statement("Theorem 3, weighted", "dura2", "tcomplex", lambdas=(0.1, 0.03)),
     Statement("p = 1 instead of 2", "reg-p1", "cp", bounded=False),
 )
-"""The theorems as they stand (real numbers, weights 1), their complex form, ours with other weights, and the appendix's p = 1."""
+"""The theorems as stated (real numbers, weights 1), in complex form, with other weights (ours), and the appendix's p = 1."""
 
 
 @dataclass(frozen=True)
-class Trial:
+class Verdict:
     """What was found for one statement; a ratio is a value divided by its bound, a gap is |ratio − 1|."""
 
     statement: Statement
     ratios: tuple[float, ...]
-    """Of random columns to Σ_d of their own norms, ascending."""
+    """Of random decompositions to their own bounds, ascending."""
     gap: float | None
-    """The largest at the stated minimizers; None where none are stated."""
+    """The largest gap at the stated minimizers; None if the statement has no minimizers."""
     moved: float | None
-    """The largest change of a score by rescaling to them, relative to the largest score."""
+    """The largest change of a score when rescaled to the minimizers, relative to the largest score."""
     paths: tuple[tuple[float, ...], ...]
-    """Of other ways to write a tensor to its nuclear 2-norm, value by value while they are minimised."""
+    """Of longer decompositions to the nuclear 2-norm, value by value while they are minimised."""
     conditions: float | None
-    """By how much the stated conditions fail where the minimisations end, relatively, at worst."""
+    """The largest relative error of the stated conditions where the minimisations end."""
 
     @property
     def lowest(self) -> float:
-        """The smallest ratio seen while minimising."""
+        """The smallest ratio during the minimisations."""
         return min(map(min, self.paths))
 
     @property
@@ -81,7 +82,7 @@ class Trial:
 
     @property
     def holds(self) -> bool:
-        """Whether what was found is what the paper says."""
+        """True if the paper's statement agrees with what was found."""
         least = min(self.ratios[0], self.lowest)
         if self.gap is None or self.moved is None or self.conditions is None:
             return least < 1 - CONVERGED
@@ -117,28 +118,28 @@ def check(
     size: int = 6,
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
-) -> list[Trial]:
-    """Try every statement on `draws` random columns and by `starts` minimisations.
+) -> list[Verdict]:
+    """Check every statement with `draws` random decompositions and `starts` minimisations.
 
-    Each draw has 1 to `size` entities, relations, times and columns, every number by chance. `progress` is told (done, in all).
+    Each draw has 1 to `size` entities, relations, times and columns, all random. `progress` is called with (done, in all).
 
-    >>> [trial.holds for trial in check(STATEMENTS[:1], draws=5, starts=1)]
+    >>> [verdict.holds for verdict in check(STATEMENTS[:1], draws=5, starts=1)]
     [True]
     """
     for name, number in (("draws", draws), ("starts", starts), ("size", size)):
         if number < 1:
             raise BadInput(f"{name} is {number}, but at least 1 is needed")
-    trials = []
+    verdicts = []
     for done, statement in enumerate(statements):
-        # Each statement has draws of its own, by its name: leaving one out changes no other.
+        # Each statement has its own draws, seeded by its name: leaving one out changes no other.
         chance = Generator().manual_seed(seed + zlib.crc32(statement.name.encode()))
-        trials.append(_try(statement, draws, starts, size, chance))
+        verdicts.append(_check(statement, draws, starts, size, chance))
         if progress is not None:
             progress(done + 1, len(statements))
-    return trials
+    return verdicts
 
 
-def _try(statement: Statement, draws: int, starts: int, size: int, chance: Generator) -> Trial:
+def _check(statement: Statement, draws: int, starts: int, size: int, chance: Generator) -> Verdict:
     ratios, gaps, moved = [], [], []
     for _ in range(draws):
         near = columns = _draw(statement, size, chance)
@@ -151,15 +152,15 @@ def _try(statement: Statement, draws: int, starts: int, size: int, chance: Gener
         distance = 10 ** (4.5 * float(torch.rand((), generator=chance)) - 4)
         drawn = near.scaled((distance * _normal(near.norms().shape, chance)).exp())
         ratios.append(_ratio(statement, drawn, drawn.bound()))
-    if not statement.bounded:  # a tensor of ones is the plainest counterexample: all distances are 0
-        ones = Columns(*(torch.ones(size, 1, dtype=torch.float64) for _ in range(3)))
+    if not statement.bounded:  # a tensor of ones is the simplest counterexample: all distances are 0
+        ones = Decomposition(*(torch.ones(size, 1, dtype=torch.float64) for _ in range(3)))
         ratios.append(_ratio(statement, ones, ones.bound()))
     paths, conditions = [], []
     for _ in range(starts):
         path, end = _minimise(statement, _draw(statement, size, chance, orthogonal=True), chance)
         paths.append(tuple(path))
         conditions.append(statement.conditions(end))
-    return Trial(
+    return Verdict(
         statement=statement,
         ratios=tuple(sorted(ratios)),
         gap=max(gaps, default=None),
@@ -169,7 +170,7 @@ def _try(statement: Statement, draws: int, starts: int, size: int, chance: Gener
     )
 
 
-def _ratio(statement: Statement, columns: Columns, bound: float) -> float:
+def _ratio(statement: Statement, columns: Decomposition, bound: float) -> float:
     return float(statement.value(columns)) / bound
 
 
@@ -177,38 +178,38 @@ def _normal(shape: Sequence[int], chance: Generator, real: bool = True) -> Tenso
     return torch.randn(*shape, generator=chance, dtype=torch.float64 if real else torch.complex128)
 
 
-def _draw(statement: Statement, size: int, chance: Generator, orthogonal: bool = False) -> Columns:
-    """Random columns of very different lengths; with `orthogonal` heads and tails the nuclear 2-norm is their `bound`."""
+def _draw(statement: Statement, size: int, chance: Generator, orthogonal: bool = False) -> Decomposition:
+    """Random columns with very different lengths; with `orthogonal` heads and tails their `bound` is the nuclear 2-norm."""
     heads, relations, times, rank = (int(n) for n in torch.randint(1, size + 1, (4,), generator=chance))
     rows = [heads, relations, heads, *([times] if statement.temporal else [])]
     rank = min(rank, heads) if orthogonal else rank
     parts = [_normal((n, rank), chance, statement.real) for n in rows]
     if orthogonal:
         parts[0], parts[2] = (torch.linalg.qr(part).Q for part in (parts[0], parts[2]))
-    # Minimisations look at the sum over columns: one that is a millionth of it would be left anywhere.
+    # Minimisations see the sum over columns: a column that is a millionth of it would not be minimised.
     spread = LONGEST / 5 if orthogonal else LONGEST
-    return Columns(*parts).scaled((spread * _normal((len(rows), rank), chance)).exp())
+    return Decomposition(*parts).scaled((spread * _normal((len(rows), rank), chance)).exp())
 
 
 @dataclass(frozen=True)
 class _Split:
-    """Other ways to write a tensor: u⊗r⊗v = (u/2 + w)⊗r⊗v + (u/2 − w)⊗r⊗v, at any scales that multiply to 1.
+    """Longer decompositions of a tensor: u⊗r⊗v = (u/2 + w)⊗r⊗v + (u/2 − w)⊗r⊗v, with any scales that multiply to 1.
 
-    The part of w along u stays within ±u/2, the rest is free. (Beyond, one of the pieces must vanish on the way to the minimum, and
-    no minimisation comes near a point like that in a reasonable time.)
+    The part of w along u stays within ±u/2, the rest is free. (Beyond that, one of the two pieces must vanish on the way to the
+    minimum, and minimisations do not reach such a point in a reasonable time.)
     """
 
-    columns: Columns
+    columns: Decomposition
 
     def draw(self, chance: Generator) -> Tensor:
-        """The free numbers by chance: w across u in lengths of u, w along u, and the logarithms of all scales but the last."""
+        """Random free numbers: w across u in lengths of u, w along u, and the logarithms of all scales except the last."""
         head = self.columns.head
         across = _normal(head.shape, chance, not head.is_complex()) / math.sqrt(len(head))
         along, logs = _normal((head.shape[1],), chance), _normal((self._logs,), chance)
         return torch.cat([_reals(across).flatten(), along / 2, logs / 2])
 
-    def at(self, free: Tensor) -> Columns:
-        """The columns, twice as many, for these free numbers."""
+    def at(self, free: Tensor) -> Decomposition:
+        """The decomposition with twice as many columns for these free numbers."""
         head, *others = self.columns.parts
         numbers, along, logs = free.split([_reals(head).numel(), head.shape[1], self._logs])
         across = numbers.view_as(_reals(head))
@@ -217,7 +218,7 @@ class _Split:
         w = w - unit * (unit.conj() * w).sum(0) + head * along.tanh() / 2
         heads = torch.cat([head / 2 + w, head / 2 - w], 1)
         scales = logs.view(len(others), -1)
-        twice = Columns(heads, *(torch.cat([part, part], 1) for part in others))
+        twice = Decomposition(heads, *(torch.cat([part, part], 1) for part in others))
         return twice.scaled(torch.cat([scales, -scales.sum(0, keepdim=True)]).exp())
 
     @property
@@ -229,8 +230,8 @@ def _reals(x: Tensor) -> Tensor:
     return torch.view_as_real(x) if x.is_complex() else x
 
 
-def _minimise(statement: Statement, columns: Columns, chance: Generator) -> tuple[list[float], Columns]:
-    """The ratios to the nuclear 2-norm on the way down (L-BFGS) from a random split, and the columns at the end."""
+def _minimise(statement: Statement, columns: Decomposition, chance: Generator) -> tuple[list[float], Decomposition]:
+    """The ratios to the nuclear 2-norm while L-BFGS minimises a random split, and the decomposition at the end."""
     try:
         from scipy.optimize import minimize
     except ImportError:

@@ -60,8 +60,8 @@ def export(
 
 
 def _text(report: dict[str, Any]) -> str:
-    """The report for people."""
-    from dura.reports.tables import Cell, Sheet
+    """The report as people read it."""
+    from dura.sheets.sheet import Plain, Sheet
 
     made = [report["dtype"]]
     if report["sparse"] is not None:
@@ -74,7 +74,7 @@ def _text(report: dict[str, Any]) -> str:
         for key, title in (("mrr", "MRR"), ("hits@10", "Hits@10")):
             before, after = figures["before"][key], figures["after"][key]
             lines.append((f"{split} {title}", f"{before:.4f}", f"{after:.4f}", f"{after - before:+.4f}"))
-    rows: list[dict[str, Cell]] = [dict(zip(("", "before", "after", "change"), line, strict=True)) for line in lines]
+    rows: list[dict[str, Plain]] = [dict(zip(("", "before", "after", "change"), line, strict=True)) for line in lines]
     return Sheet(", ".join(made), rows).terminal()
 
 

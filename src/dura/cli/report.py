@@ -15,26 +15,27 @@ def report(
     sources: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RUN...", help="Run folders; also tables that a study left, as .json files or folders of them."
+            metavar="RUN...", help="Run folders; also the tables of studies, as .json files or folders of them."
         ),
     ],
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="The HTML page (default: report.html, unless --markdown is given)."),
     ] = None,
-    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="The same as Markdown.")] = None,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="The same page as Markdown.")] = None,
     figures: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="The figures as SVG files (with --markdown by default in FILE's name + -figures)."
+            metavar="DIR",
+            help="Write the figures as SVG files (with --markdown, the default is FILE's name + -figures).",
         ),
     ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make one page of a run, or of several side by side: figures, curves, tables, settings, protocol.
+    """Make one page about a run, or about several side by side: metrics, curves, tables, settings, protocol.
 
-    It is made from the records in the run folders; 'dura evaluate RUN --by category' adds test figures to them.
+    It is made from the records in the run folders; 'dura evaluate RUN --by category' adds test results to them.
 
     Examples:
 
@@ -49,25 +50,19 @@ def report(
     for path, endings in ((out, (".html", ".htm")), (markdown, (".md", ".markdown"))):
         if path is not None and path.exists() and path.suffix.lower() not in endings:
             raise BadInput(
-                f"{path} is there and does not end in {endings[0]}, so it is no page of ours; name another file"
+                f"{path} exists and does not end in {endings[0]}, so it may be another file of yours; name another file"
             )
-    from dura.reports import page as pages
+    from dura.reports.page import write
 
-    page = pages.report(*pages.read_sources(sources))
     if out is None and (markdown is None or show):
         out = Path("report.html")
-    if figures is None and markdown is not None:
-        figures = markdown.with_name(f"{markdown.stem}-figures")
-    drawn = [] if figures is None else pages.write_figures(page, figures)
-    made = [] if out is None else [pages.write_html(page, out)]
-    if markdown is not None and figures is not None:
-        made.append(pages.write_markdown(page, markdown, figures))
+    drawn = write(sources, html=out, markdown=markdown, figures=figures)
+    written = {"html": out, "markdown": markdown}
     if as_json:
-        written = {"html": out, "markdown": markdown}
         names = {kind: None if path is None else str(path) for kind, path in written.items()}
         print_json({**names, "figures": list(map(str, drawn))})
     else:
-        for path in made:
+        for path in filter(None, written.values()):
             typer.echo(f"report {path}")
     if show and out is not None:
         typer.launch(out.resolve().as_uri())

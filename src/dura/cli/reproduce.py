@@ -137,8 +137,8 @@ def _report(
     tallies: dict[str, list[Tally]], chosen: set[str], laptop: bool, out: Path, as_json: bool, write: bool
 ) -> dict[str, Any]:
     """Write the whole tables and print the chosen rows; returns these for JSON."""
-    from dura.reports.tables import Sheet
     from dura.reproduction.tally import summary
+    from dura.sheets.sheet import Sheet
 
     documents: dict[str, Any] = {}
     for name, rows in tallies.items():
@@ -159,8 +159,8 @@ def _report(
 
 def _list(chosen: Sequence[Cell], as_json: bool) -> None:
     """Print every cell with what it would cost here."""
-    from dura.reports.tables import Sheet
     from dura.runs.cost import measured_speed
+    from dura.sheets.sheet import Sheet
     from dura.words import duration
 
     speed = measured_speed()

@@ -13,7 +13,7 @@ from dura.cli.common import JsonOption, QuietOption, assignment, counting_bar, f
 from dura.types import BadInput, DuraError
 
 if TYPE_CHECKING:
-    from dura.reports.tables import Sheet
+    from dura.sheets.sheet import Sheet
     from dura.sweeps.sweep import Outcome
 
 SHOWN = 20

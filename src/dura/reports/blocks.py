@@ -1,4 +1,4 @@
-"""Blocks: what a page is made of, before it is HTML or Markdown. All texts are plain; whoever writes them out escapes them."""
+"""Blocks: the parts of a page, before it is HTML or Markdown. All texts are plain; `html` and `markdown` escape them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dura.reports.tables import Sheet
+from dura.sheets.sheet import Sheet
 
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph; what stands between backticks is code. A `warning` stands out."""
+    """A paragraph; text between backticks is code. A `warning` stands out."""
 
     text: str
     warning: bool = False
@@ -19,20 +19,20 @@ class Text:
 
 @dataclass(frozen=True)
 class Tiles:
-    """Figures to be seen first: (label, value, remark)."""
+    """Results to be seen first: (label, value, remark)."""
 
     items: Sequence[tuple[str, str, str]]
 
 
 @dataclass(frozen=True)
 class Terms:
-    """Short answers: (term, value)."""
+    """A list of (term, value)."""
 
     items: Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True)
-class Points:
+class Bullets:
     """A list of sentences."""
 
     items: Sequence[str]
@@ -40,15 +40,15 @@ class Points:
 
 @dataclass(frozen=True)
 class Code:
-    """Text as it stands in a file."""
+    """The text of a file."""
 
     text: str
     language: str = ""
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A drawn figure: a name for its file, what it shows in words, and its bytes."""
+class Figure:
+    """A figure: the stem of its file, what it shows in words, and its bytes."""
 
     stem: str
     caption: str
@@ -58,21 +58,21 @@ class Picture:
 
 @dataclass(frozen=True)
 class Gallery:
-    """Pictures side by side where there is room."""
+    """Figures, side by side if there is room."""
 
-    pictures: Sequence[Picture]
+    figures: Sequence[Figure]
 
 
 @dataclass(frozen=True)
 class Section:
-    """Blocks under a title; a `folded` one is opened by the reader."""
+    """Blocks under a title; the reader opens a `folded` one."""
 
     title: str
     blocks: Sequence[Block]
     folded: bool = False
 
 
-Block = Text | Tiles | Terms | Points | Code | Gallery | Sheet | Section
+Block = Text | Tiles | Terms | Bullets | Code | Gallery | Sheet | Section
 
 
 @dataclass(frozen=True)
@@ -83,14 +83,14 @@ class Page:
     lead: str
     blocks: Sequence[Block]
 
-    def pictures(self) -> Iterator[Picture]:
-        """All pictures in their order."""
-        yield from _pictures(self.blocks)
+    def figures(self) -> Iterator[Figure]:
+        """All figures in their order."""
+        yield from _figures(self.blocks)
 
 
-def _pictures(blocks: Sequence[Block]) -> Iterator[Picture]:
+def _figures(blocks: Sequence[Block]) -> Iterator[Figure]:
     for block in blocks:
         if isinstance(block, Gallery):
-            yield from block.pictures
+            yield from block.figures
         elif isinstance(block, Section):
-            yield from _pictures(block.blocks)
+            yield from _figures(block.blocks)

@@ -1,4 +1,4 @@
-"""Comparison: what a report says of several runs side by side."""
+"""Comparison: what a report says about several runs side by side."""
 
 from __future__ import annotations
 
@@ -6,38 +6,39 @@ from collections.abc import Collection, Mapping, Sequence
 from shlex import quote
 
 from dura.registry import Value
-from dura.reports.blocks import Block, Code, Gallery, Picture, Points, Section, Terms, Text
+from dura.reports.blocks import Block, Bullets, Code, Figure, Gallery, Section, Terms, Text
 from dura.reports.drawing import mrr_bars, valid_by_epoch, valid_by_time
 from dura.reports.exported import export_blocks
-from dura.reports.runs import Figures, Run, differing
-from dura.reports.single import duration, headline, metrics_sheet, protocol_terms, warnings
-from dura.reports.tables import Cell, Sheet
+from dura.reports.runs import Numbers, Run, differing
+from dura.reports.single import headline, metrics_sheet, protocol_terms, warnings
+from dura.sheets.sheet import Plain, Sheet
+from dura.words import duration
 
 
 def comparison(runs: Sequence[Run]) -> list[Block]:
-    """One table with the settings that differ, the protocol, curves and categories in one figure each, then each run folded."""
-    pictures = shared_pictures(runs)
+    """One sheet with the settings that differ, the protocol, curves and categories in one figure each, then each run, folded."""
+    figures = shared_figures(runs)
     return [
         comparison_sheet(runs),
         *doubts(runs),
         *shared_protocol(runs),
-        *([Section("Side by side", [Gallery(pictures)])] if pictures else []),
+        *([Section("Side by side", [Gallery(figures)])] if figures else []),
         Section("The runs", [Section(run.name, _details(run), folded=True) for run in runs]),
     ]
 
 
 def comparison_sheet(runs: Sequence[Run], title: str = "") -> Sheet:
-    """A row a run: its figures, then the settings that not all runs share."""
-    own, figures = differing(runs), [{"run": run.name, **_figures(run)} for run in runs]
-    names = dict(zip(own, short_settings(list(own), figures[0]), strict=True))
+    """One row per run: its results, then the settings in which the runs differ."""
+    own, results = differing(runs), [{"run": run.name, **_results(run)} for run in runs]
+    names = dict(zip(own, short_settings(list(own), results[0]), strict=True))
     rows = [
-        {**figures[i], **{names[path]: _setting(values[i]) for path, values in own.items()}} for i in range(len(runs))
+        {**results[i], **{names[path]: _setting(values[i]) for path, values in own.items()}} for i in range(len(runs))
     ]
     empty = [column for column in rows[0] if all(row[column] is None for row in rows)]
-    return Sheet(title, [{column: cell for column, cell in row.items() if column not in empty} for row in rows])
+    return Sheet(title, [{column: value for column, value in row.items() if column not in empty} for row in rows])
 
 
-def _figures(run: Run) -> dict[str, Cell]:
+def _results(run: Run) -> dict[str, Plain]:
     found = run.evaluation()
     test = None if found is None else found.headline
     return {
@@ -50,7 +51,7 @@ def _figures(run: Run) -> dict[str, Cell]:
 
 
 def _valid_mrr(run: Run) -> float | None:
-    """That of the best epoch; of an exported run what was measured with its tables."""
+    """That of the best epoch, or of an exported run what was measured with its tables."""
     if run.best is not None:
         best: float | None = run.best["valid"]["mrr"]
         return best
@@ -62,7 +63,7 @@ def _exported_mrr(run: Run, split: str) -> float | None:
 
 
 def short_settings(paths: Sequence[str], taken: Collection[str] = ()) -> list[str]:
-    """Paths of settings without their tables, as far as that tells them apart and is not `taken`.
+    """Settings without the names of their tables, unless that name is `taken` or belongs to several of them.
 
     >>> short_settings(["model.name", "model.rank", "training.epochs", "regularizer.weight", "smoothness.weight"], ["epochs"])
     ['model', 'rank', 'training.epochs', 'regularizer.weight', 'smoothness.weight']
@@ -74,46 +75,46 @@ def short_settings(paths: Sequence[str], taken: Collection[str] = ()) -> list[st
     ]
 
 
-def _setting(value: Value | None) -> Cell:
-    """A setting as it would be written, whole numbers as numbers."""
+def _setting(value: Value | None) -> Plain:
+    """A setting as people write it."""
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
     return f"{value:g}" if isinstance(value, float) else value
 
 
 def doubts(runs: Sequence[Run]) -> list[Block]:
-    """Why the figures may not be comparable, and what is missing."""
+    """Why the results may not be comparable, and what is missing."""
     found: list[Block] = []
     if len({run.about.get("graph", {}).get("digest") for run in runs}) > 1:
-        found.append(Text("The runs are on different graphs: their figures cannot be compared with each other.", True))
+        found.append(Text("The runs are on different graphs: their results cannot be compared.", True))
     if differ := [term for term, told in protocols(runs).items() if len(set(told.values())) > 1]:
         found.append(
             Text(f"The facts were not ranked in the same way. The protocols differ in: {', '.join(differ)}.", True)
         )
     missing = [
-        f"`dura evaluate {quote(str(run.path))} --by category`" for run in runs if _figures(run)["test MRR"] is None
+        f"`dura evaluate {quote(str(run.path))} --by category`" for run in runs if _results(run)["test MRR"] is None
     ]
     if missing:
         found.append(Text("These runs have no evaluation of their test facts yet; to rank them:", True))
-        found.append(Points(missing))
+        found.append(Bullets(missing))
     return found
 
 
 def protocols(runs: Sequence[Run]) -> dict[str, dict[str, str]]:
-    """How the runs were ranked: by term and run, where a run was evaluated. Of several evaluations the first counts."""
+    """How the runs were ranked, by term and run. The first evaluation of a run counts; runs without one are left out."""
     said = {run.name: protocol_terms(run.evaluations[0]) for run in runs if run.evaluations}
     terms = dict.fromkeys(term for told in said.values() for term in told)
     return {term: {name: told.get(term, "none") for name, told in said.items()} for term in terms}
 
 
 def shared_protocol(runs: Sequence[Run]) -> list[Section]:
-    """The protocol once for all runs; where they differ in a term, with the runs to each of its values."""
+    """The protocol once for all runs; a term in which they differ names the runs for each value."""
     found = protocols(runs)
     return [Section("Protocol", [Terms([(term, _agreed(told)) for term, told in found.items()])])] if found else []
 
 
 def _agreed(told: Mapping[str, str]) -> str:
-    """What all runs say, or who says what.
+    """The value of all runs, or each value with its runs.
 
     >>> _agreed({"a": "both", "b": "both"}), _agreed({"a": "both", "b": "tail", "c": "both"})
     ('both', 'a, c: both; b: tail')
@@ -124,11 +125,11 @@ def _agreed(told: Mapping[str, str]) -> str:
     return "; ".join(f"{', '.join(name for name in told if told[name] == value)}: {value}" for value in values)
 
 
-def shared_pictures(runs: Sequence[Run]) -> list[Picture]:
-    """The figures with all runs in them; one without the records for a figure keeps its colour and stays empty."""
+def shared_figures(runs: Sequence[Run]) -> list[Figure]:
+    """The figures with all runs in them; a run without the records for a figure keeps its colour and is not drawn."""
     found = [valid_by_epoch(runs), valid_by_time(runs)] if any(run.best is not None for run in runs) else []
     for kind in ("category", "side"):
-        groups: dict[str, Mapping[str, Figures]] = {
+        groups: dict[str, Mapping[str, Numbers]] = {
             run.name: e.groups.get(kind, {}) if (e := run.evaluation()) is not None else {} for run in runs
         }
         missing = [name for name, group in groups.items() if not group]
@@ -139,7 +140,7 @@ def shared_pictures(runs: Sequence[Run]) -> list[Picture]:
 
 
 def _details(run: Run) -> list[Block]:
-    events: list[Block] = [Points(run.events)] if run.events else []
-    figures: list[Block] = [metrics_sheet(run)] if run.evaluations else warnings(run)
+    events: list[Block] = [Bullets(run.events)] if run.events else []
+    results: list[Block] = [metrics_sheet(run)] if run.evaluations else warnings(run)
     form = [] if run.exported is None else export_blocks(run.exported)
-    return [Text(f"{run.path}: {run.state}."), headline(run), *form, *figures, *events, Code(run.settings, "toml")]
+    return [Text(f"{run.path}: {run.state}."), headline(run), *form, *results, *events, Code(run.settings, "toml")]

@@ -1,4 +1,4 @@
-"""HTML: a page of blocks as one file that needs nothing else: styles and figures inside, no scripts, no network."""
+"""HTML: a page of blocks as one complete file: styles and figures inside, no scripts, no network."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from functools import partial
 from html import escape
 
-from dura.reports.blocks import Block, Code, Gallery, Page, Picture, Points, Terms, Text, Tiles
-from dura.reports.tables import Sheet
+from dura.reports.blocks import Block, Bullets, Code, Figure, Gallery, Page, Terms, Text, Tiles
+from dura.sheets.sheet import Sheet
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-"""What a browser may load for the page: nothing from elsewhere, and no script."""
+"""What a browser may load for the page: nothing from other places, and no script."""
 _MIME = {"svg": "image/svg+xml", "png": "image/png"}
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2126; --soft: #5a6570; --line: #d9dee3; --paper: #ffffff; --tint: #f4f6f8;
@@ -63,7 +63,7 @@ footer { margin-top: 3rem; font-size: .9rem; border-top: 1px solid var(--line); 
   details::details-content { content-visibility: visible; block-size: auto; } }
 """
 LONG = 60
-"""A cell of more letters may wrap."""
+"""Text with more letters than this may wrap."""
 
 
 def page_html(page: Page, footer: str) -> str:
@@ -95,12 +95,12 @@ def _block(block: Block, level: int) -> str:
         return f'<div class="tiles">{"".join(map(_tile, block.items))}</div>'
     if isinstance(block, Terms):
         return f"<dl>{''.join(f'<dt>{escape(term)}</dt><dd>{_inline(value)}</dd>' for term, value in block.items)}</dl>"
-    if isinstance(block, Points):
+    if isinstance(block, Bullets):
         return f"<ul>{''.join(f'<li>{_inline(item)}</li>' for item in block.items)}</ul>"
     if isinstance(block, Code):
         return f"<pre>{escape(block.text)}</pre>"
     if isinstance(block, Gallery):
-        return f'<div class="gallery">{"".join(map(_picture, block.pictures))}</div>'
+        return f'<div class="gallery">{"".join(map(_figure, block.figures))}</div>'
     if isinstance(block, Sheet):
         return _sheet(block)
     inside, title = _blocks(block.blocks, level + 1), escape(block.title)
@@ -114,14 +114,14 @@ def _tile(item: tuple[str, str, str]) -> str:
     return f'<div class="tile"><small>{label}</small><b>{value}</b><small>{remark}</small></div>'
 
 
-def _picture(picture: Picture) -> str:
-    source = f"data:{_MIME[picture.kind]};base64,{base64.b64encode(picture.data).decode()}"
-    caption = escape(picture.caption)
+def _figure(figure: Figure) -> str:
+    source = f"data:{_MIME[figure.kind]};base64,{base64.b64encode(figure.data).decode()}"
+    caption = escape(figure.caption)
     return f'<figure><img src="{source}" alt="{caption}"><figcaption>{caption}</figcaption></figure>'
 
 
 def _sheet(sheet: Sheet) -> str:
-    """The table of a sheet; it scrolls by itself where the window is narrow."""
+    """A sheet as a table, which scrolls in a narrow window."""
     sides = {column: ' class="number"' if sheet.right(column) else "" for column in sheet.columns}
     head = "".join(f"<th{side}>{escape(column)}</th>" for column, side in sides.items())
     rows = []

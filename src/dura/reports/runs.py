@@ -1,6 +1,6 @@
 """Runs: a run folder as plain values: what it is, its curve, its evaluations and what happened in it.
 
-Only settings.toml, run.json and records.jsonl are read, so a copy without facts and checkpoints will do.
+Only settings.toml, run.json and records.jsonl are read, so a copy without facts and checkpoints is enough.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from dura.config import Experiment
-from dura.records import RunFolder, curve, exported_as
+from dura.records import RunFolder, best_epoch, curve, exported_as
 from dura.registry import Value
 from dura.reports.exported import Export
+from dura.words import short_names
 
-Figures = Mapping[str, Any]
-"""The figures of one set of ranks: mrr, hits (by k as text), mean_rank, amri, ranks."""
+Numbers = Mapping[str, Any]
+"""The metrics of one set of ranks: mrr, hits (by k as text), mean_rank, amri, ranks."""
 
 
 @dataclass(frozen=True)
@@ -26,31 +27,31 @@ class Evaluation:
 
     split: str
     epoch: int | None
-    """Whose tables were ranked; None where the run does not say."""
-    ties: Mapping[str, Figures]
+    """The epoch whose tables were ranked; None if the run does not say."""
+    ties: Mapping[str, Numbers]
     protocol: Mapping[str, Any]
-    groups: Mapping[str, Mapping[str, Figures]]
+    groups: Mapping[str, Mapping[str, Numbers]]
     """By kind (side, relation, category, category-side) and name."""
 
     @property
-    def headline(self) -> Figures:
-        """The figures under the protocol's tie policy."""
+    def headline(self) -> Numbers:
+        """The metrics under the protocol's tie policy."""
         return self.ties[self.protocol["ties"]]
 
     @property
     def filter(self) -> str:
-        """Which known answers were left out, in words."""
+        """The known answers that were left out, in words."""
         return str(self.protocol["filter"])
 
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Evaluation:
-        """The evaluation of a record of that kind."""
+        """The evaluation that a record holds."""
         return cls(record["split"], record.get("epoch"), record["ties"], record["protocol"], record.get("by", {}))
 
 
 @dataclass(frozen=True)
 class Run:
-    """A run folder's plain values; `name` tells it from the others of a report."""
+    """A run folder's plain values; `name` is different for each run of a report."""
 
     name: str
     path: Path
@@ -66,18 +67,17 @@ class Run:
 
     @cached_property
     def curve(self) -> list[dict[str, Any]]:
-        """One record an epoch."""
+        """One record per epoch."""
         return curve(self.records)
 
     @cached_property
     def best(self) -> dict[str, Any] | None:
         """The record of the epoch with the best valid MRR, the first of several."""
-        validated = [record for record in self.curve if "valid" in record]
-        return max(validated, key=lambda record: record["valid"]["mrr"] or 0.0) if validated else None
+        return best_epoch(self.records)
 
     @cached_property
     def evaluations(self) -> list[Evaluation]:
-        """The newest evaluation of each split and filter, test first; breakdowns of the same tables come together."""
+        """The newest evaluation of each split and filter, test first, with all breakdowns of the same tables."""
         newest: dict[tuple[str, str], Evaluation] = {}
         for record in self.records:
             if record.get("kind") == "evaluation":
@@ -90,17 +90,17 @@ class Run:
         return sorted(newest.values(), key=lambda found: (order.index(found.split), "static" in found.filter))
 
     def evaluation(self, split: str = "test") -> Evaluation | None:
-        """The first evaluation of a split: where facts have times, by the time-aware filter if there is one."""
+        """The first evaluation of a split: if facts have times, with the time-aware filter if there is one."""
         return next((found for found in self.evaluations if found.split == split), None)
 
     @cached_property
     def exported(self) -> Export | None:
-        """What was exported and how; None in a run that was trained."""
+        """What was exported and how; None for a run that was trained."""
         return Export.of(self.records)
 
     @property
     def state(self) -> str:
-        """How the run stands, in words."""
+        """The state of the run, in words."""
         last = [
             record for record in self.records if record.get("kind") in ("start", "resume", "epoch", "failure", "end")
         ]
@@ -114,7 +114,7 @@ class Run:
 
     @property
     def events(self) -> list[str]:
-        """Resumes, notices and failures in their order, as sentences."""
+        """Resumes, notices and failures in order, as sentences."""
         return [sentence for record in self.records if (sentence := _event(record))]
 
 
@@ -134,7 +134,7 @@ def read_run(path: Path, name: str = "") -> Run:
 
 
 def read_runs(paths: Sequence[Path]) -> list[Run]:
-    """Read several run folders and tell them apart by as little of their paths as is needed, and by the form of small tables."""
+    """Read several run folders, each with a different name: the end of its path, and the form of exported tables."""
     return [_labelled(read_run(path, name)) for path, name in zip(paths, short_names(paths), strict=True)]
 
 
@@ -143,22 +143,8 @@ def _labelled(run: Run) -> Run:
     return replace(run, name=f"{run.name} ({label})") if label else run
 
 
-def short_names(paths: Sequence[Path]) -> list[str]:
-    """The folders' names, with as many of the folders above as make them differ.
-
-    >>> short_names([Path("/a/seed-0/umls"), Path("/a/seed-1/umls")])
-    ['seed-0/umls', 'seed-1/umls']
-    """
-    whole = [path.resolve().parts for path in paths]
-    for size in range(1, max(map(len, whole), default=0)):
-        names = ["/".join(parts[-size:]) for parts in whole]
-        if len(set(names)) == len(set(whole)):
-            return names
-    return ["/".join(parts) for parts in whole]
-
-
 def differing(runs: Iterable[Run]) -> dict[str, list[Value | None]]:
-    """The settings in which runs differ, by path, with each run's value (None where it has no such setting)."""
+    """The settings in which runs differ, by path, with each run's value (None if it has no such setting)."""
     settings = [run.experiment.by_path() for run in runs]
     paths = dict.fromkeys(path for values in settings for path in values)
     found = {path: [values.get(path) for values in settings] for path in paths}

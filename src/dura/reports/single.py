@@ -1,4 +1,4 @@
-"""Single: what a report says of one run."""
+"""Single: what a report says about one run."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from shlex import quote
 from typing import Any
 
 from dura.config import Component
-from dura.reports.blocks import Block, Code, Gallery, Points, Section, Terms, Text, Tiles
-from dura.reports.drawing import mrr_bars, training_pictures
+from dura.reports.blocks import Block, Bullets, Code, Gallery, Section, Terms, Text, Tiles
+from dura.reports.drawing import mrr_bars, training_figures
 from dura.reports.exported import export_blocks
 from dura.reports.runs import Evaluation, Run
-from dura.reports.tables import Cell, Sheet
+from dura.sheets.sheet import Plain, Sheet
 from dura.types import TIES
+from dura.words import duration
 
 MANY = 12
-"""A breakdown of more rows is folded away."""
+"""A breakdown with more rows than this is folded."""
 KINDS = ("category", "category-side", "side", "relation")
-FIGURE_DIGITS = {"mean rank": 1}
+DIGITS = {"mean rank": 1}
 
 
 def single(run: Run) -> list[Block]:
-    """All of one run, what matters most first."""
-    pictures = training_pictures(run)
-    curves: list[Block] = [Gallery(pictures)] if pictures else [Text("The records hold no epoch.")]
+    """Everything about one run, the most important first."""
+    figures = training_figures(run)
+    curves: list[Block] = [Gallery(figures)] if figures else [Text("The records hold no epoch.")]
     return [
         headline(run),
         *warnings(run),
@@ -38,7 +39,7 @@ def single(run: Run) -> list[Block]:
 
 
 def in_short(run: Run) -> str:
-    """One sentence: model, regularizer, graph and its counts; one more of the tables where they are small."""
+    """One sentence: model, regularizer, graph and its counts; a second one about the tables if they are packed."""
     e, graph = run.experiment, run.about.get("graph", {})
     size = f" of rank {e.model.options['rank']}" if "rank" in e.model.options else ""
     small = f" Exported: {run.exported.form}." if run.exported is not None and run.exported.packed else ""
@@ -46,61 +47,49 @@ def in_short(run: Run) -> str:
 
 
 def counts(graph: Mapping[str, Any]) -> str:
-    """The sizes of a graph in words, as far as they are known."""
+    """The known sizes of a graph, in words."""
     known = [f"{graph[key]:,} {key}" for key in ("entities", "relations", "times") if key in graph]
     facts = [f"{graph[split]:,} {split}" for split in ("train", "valid", "test") if split in graph]
     return ", ".join([*known, f"facts {' / '.join(facts)}"] if facts else known)
 
 
 def headline(run: Run) -> Tiles:
-    """The figures to be seen first; test before valid."""
+    """The results to be seen first; test before valid."""
     found, items = run.evaluation(), list[tuple[str, str, str]]()
     if found is not None:
-        figures, ties = found.headline, f"{found.protocol['ties']} ties"
-        items.append(("test MRR", f"{figures['mrr']:.4f}", ties))
-        items += [(f"test Hits@{k}", f"{figures['hits'][k]:.4f}", ties) for k in ("1", "3", "10")]
+        metrics, ties = found.headline, f"{found.protocol['ties']} ties"
+        items.append(("test MRR", f"{metrics['mrr']:.4f}", ties))
+        items += [(f"test Hits@{k}", f"{metrics['hits'][k]:.4f}", ties) for k in ("1", "3", "10")]
     if run.exported is not None:
         items += run.exported.tiles()
     if run.best is not None:
-        items.append(("best valid MRR", f"{run.best['valid']['mrr'] or 0.0:.4f}", f"epoch {run.best['epoch']}"))
+        items.append(("best valid MRR", f"{run.best['valid']['mrr']:.4f}", f"epoch {run.best['epoch']}"))
     if run.curve:
         speed = f"{run.curve[-1]['facts_per_second'] or 0:,.0f} facts/s in the last epoch"
         items.append(("time in steps", duration(run.curve[-1]["seconds"] or 0.0), speed))
     expected = run.experiment.expected.get("mrr")
     if isinstance(expected, int | float):
-        items.append(("expected MRR", f"{expected:.4f}", "by its preset"))
+        items.append(("expected MRR", f"{expected:.4f}", "according to its preset"))
     return Tiles(items)
 
 
-def duration(seconds: float) -> str:
-    """A time as people say it.
-
-    >>> duration(7.31), duration(95), duration(1856), duration(8000)
-    ('7.3 s', '1.6 min', '31 min', '2.2 h')
-    """
-    for unit, size in (("h", 3600), ("min", 60)):
-        if seconds >= size:
-            return f"{seconds / size:.{1 if seconds < 10 * size else 0}f} {unit}"
-    return f"{seconds:.1f} s"
-
-
 def warnings(run: Run) -> list[Block]:
-    """What a reader must know before trusting the figures: no evaluation, or one of older tables."""
+    """What a reader must know before trusting the results: there is no evaluation, or it is of older tables."""
     found = run.evaluation()
     command = f"`dura evaluate {quote(str(run.path))} --by category`"
     if found is None:
-        told = f"The test facts have not been ranked. {command} does it and leaves the figures in the run."
-        if run.exported is not None and "test" in run.exported.figures:
-            told = f"The test facts were ranked at the export alone. {command} adds tie policies and breakdowns."
+        told = f"The test facts have not been ranked. {command} does it and keeps the results in the run."
+        if run.exported is not None and "test" in run.exported.metrics:
+            told = f"The test facts were ranked only during the export. {command} adds tie policies and breakdowns."
         return [Text(told, True)]
     if None not in (found.epoch, run.best) and run.best is not None and found.epoch != run.best["epoch"]:
-        text = f"The test figures are those of epoch {found.epoch}, but the best epoch is now {run.best['epoch']}."
-        return [Text(f"{text} {command} ranks anew.", True)]
+        text = f"The test results are those of epoch {found.epoch}, but the best epoch is now {run.best['epoch']}."
+        return [Text(f"{text} {command} ranks again.", True)]
     return []
 
 
 def what_it_is(run: Run) -> Terms:
-    """Graph, parts and state in short answers."""
+    """Graph, parts and state in short."""
     e, graph = run.experiment, run.about.get("graph", {})
     training = e.training
     items = [
@@ -129,21 +118,21 @@ def _component(part: Component) -> str:
 def metrics_sheet(run: Run, title: str = "") -> Sheet:
     """Every evaluation under every tie policy."""
     rows = [
-        {"split": found.split, "filter": found.filter, "ties": ties, **figures_row(found.ties[ties])}
+        {"split": found.split, "filter": found.filter, "ties": ties, **metrics_row(found.ties[ties])}
         for found in run.evaluations
         for ties in TIES
         if ties in found.ties
     ]
     if len({found.filter for found in run.evaluations}) == 1:
         rows = [{key: value for key, value in row.items() if key != "filter"} for row in rows]
-    return Sheet(title, rows, digits=FIGURE_DIGITS)
+    return Sheet(title, rows, digits=DIGITS)
 
 
-def figures_row(figures: Mapping[str, Any]) -> dict[str, Cell]:
-    """The figures of one set of ranks as cells."""
-    hits = {f"Hits@{k}": share for k, share in figures["hits"].items()}
-    rest = {"mean rank": figures["mean_rank"], "AMRI": figures["amri"], "ranks": figures["ranks"]}
-    return {"MRR": figures["mrr"], **hits, **rest}
+def metrics_row(metrics: Mapping[str, Any]) -> dict[str, Plain]:
+    """The metrics of one set of ranks as a row of a sheet."""
+    hits = {f"Hits@{k}": share for k, share in metrics["hits"].items()}
+    rest = {"mean rank": metrics["mean_rank"], "AMRI": metrics["amri"], "ranks": metrics["ranks"]}
+    return {"MRR": metrics["mrr"], **hits, **rest}
 
 
 def evaluation_sections(run: Run) -> list[Section]:
@@ -157,13 +146,13 @@ def evaluation_sections(run: Run) -> list[Section]:
 
 
 def protocol(found: Evaluation) -> Terms:
-    """How the figures were obtained, and with which tables."""
+    """How the results were computed, and with which tables."""
     epoch = "unknown" if found.epoch is None else str(found.epoch)
     return Terms([*protocol_terms(found).items(), ("tables of epoch", epoch)])
 
 
 def protocol_terms(found: Evaluation) -> dict[str, str]:
-    """How the figures were obtained: two results may be compared where these agree."""
+    """How the results were computed: two results may be compared if these terms agree."""
     p = found.protocol
     unseen = p.get("unseen_entities", {})
     return {
@@ -178,15 +167,15 @@ def protocol_terms(found: Evaluation) -> dict[str, str]:
 
 
 def breakdowns(found: Evaluation) -> list[Block]:
-    """The figures by category, side and relation, as far as they were asked for; long ones folded."""
+    """The metrics by category, side and relation, if they were asked for; long lists are folded."""
     blocks: list[Block] = []
     for kind in sorted(found.groups, key=KINDS.index):
         groups = found.groups[kind]
         title = f"{found.split} facts by {kind.replace('-', ' and ')}"
         # Relations come with the most facts first; categories and sides have an order of their own.
         names = sorted(groups, key=lambda name: -groups[name]["ranks"]) if kind == "relation" else groups
-        rows = [{kind: name, **figures_row(groups[name])} for name in names]
-        inside: list[Block] = [Sheet("", rows, digits=FIGURE_DIGITS)]
+        rows = [{kind: name, **metrics_row(groups[name])} for name in names]
+        inside: list[Block] = [Sheet("", rows, digits=DIGITS)]
         if kind.startswith("category"):
             stem = f"{found.split}-{kind}{'-static' if 'static' in found.filter else ''}"
             inside.insert(0, Gallery([mrr_bars(stem, f"MRR of the {title}", {found.split: groups})]))
@@ -195,12 +184,12 @@ def breakdowns(found: Evaluation) -> list[Block]:
 
 
 def history(run: Run) -> list[Section]:
-    """Resumes, notices and failures, where there were any."""
-    return [Section("What happened", [Points(run.events)])] if run.events else []
+    """Resumes, notices and failures, if there were any."""
+    return [Section("What happened", [Bullets(run.events)])] if run.events else []
 
 
 def versions(run: Run) -> Terms:
-    """Which program made what, and of which data."""
+    """The versions of the program, and the digest of the data."""
     ranked = sorted({str(found.protocol.get("dura")) for found in run.evaluations})
     return Terms(
         [

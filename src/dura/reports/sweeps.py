@@ -4,60 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dura.reports.plots import COLOURS, figure, fitted, panels, save
-from dura.reports.tables import Sheet
+from dura.sheets.figures import COLOURS, GREY, figure, legend_above, panels, save
+from dura.sheets.settings import called, decimals, scale
+from dura.sheets.sheet import Plain, Sheet
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 TrialRow = Mapping[str, Any]
 """A trial: trial, state, valid_mrr, best_epoch, epochs, seconds, failure, and the varied settings as `values` by path."""
-
-SYMBOLS = {
-    "regularizer.weight": "λ",
-    **{f"regularizer.lambda{i}": f"λ{'₀₁₂₃₄'[i]}" for i in (1, 2, 3, 4)},
-    "smoothness.weight": "smoothness",
-    "model.rank": "rank",
-    "training.batch": "batch",
-    "optimizer.lr": "learning rate",
-}
-"""The symbols and short names of settings."""
-GREY = "#999999"
-ROOM = 0.12
-"""If neighbouring values are at least this share of the axis apart, each has its own tick."""
-
-
-def called(path: str) -> str:
-    """A setting with its symbol, as the label of an axis.
-
-    >>> called("regularizer.weight"), called("training.epochs")
-    ('λ  (regularizer.weight)', 'training.epochs')
-    """
-    return f"{SYMBOLS[path]}  ({path})" if path in SYMBOLS else path
-
-
-def decimals(values: Sequence[object]) -> int:
-    """How many decimals these numbers need: enough to show them exactly, or three digits of the smallest if that is fewer.
-
-    >>> decimals([0.5, 1.5]), decimals([0.003, 0.01]), decimals([0.0123456, 3.3])
-    (1, 3, 4)
-    """
-    floats = [abs(value) for value in values if isinstance(value, float) and value]
-    if not floats:
-        return 1
-    most = max(1, 2 - math.floor(math.log10(min(floats))))
-    return next((d for d in range(1, most) if all(math.isclose(round(v, d), v) for v in floats)), most)
 
 
 def summary(rows: Sequence[TrialRow], title: str, notes: Sequence[str] = ()) -> Sheet:
     """All trials, best first."""
     paths = list(rows[0]["values"]) if rows else []
-    lines: list[dict[str, Any]] = [
+    lines: list[dict[str, Plain]] = [
         {
             "trial": row["trial"],
             "valid MRR": row["valid_mrr"],
@@ -118,37 +82,6 @@ def draw_slices(rows: Sequence[TrialRow], path: Path) -> Path:
             panel.set_ylabel("valid MRR")
         legend_above(drawn, places[:1])
         return save(drawn, path)
-
-
-def legend_above(drawn: Figure, places: Sequence[Axes]) -> None:
-    """One legend above all panels, where it hides nothing."""
-    labelled = [panel.get_legend_handles_labels() for panel in places]
-    handles = {label: handle for pair in labelled for handle, label in zip(*pair, strict=True)}
-    if handles:
-        names, columns = fitted(list(handles), drawn.get_figwidth())
-        drawn.legend(list(handles.values()), names, loc="outside upper center", ncols=columns)
-
-
-def scale(panel: Axes, values: Sequence[object]) -> list[float]:
-    """Set the panel's scale for these values and return their positions: logarithmic over decades, names side by side."""
-    if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-        names = sorted({str(value) for value in values})
-        panel.set_xticks(range(len(names)), names)
-        panel.margins(x=0.2)
-        return [float(names.index(str(value))) for value in values]
-    numbers = [float(value) for value in values if isinstance(value, int | float)]
-    distinct = sorted(set(numbers))
-    places, positive = distinct, [number for number in distinct if number > 0]
-    if distinct[0] >= 0 and positive and positive[-1] >= 10 * positive[0]:
-        # Zero has no place on a logarithmic scale; it is put below the smallest value.
-        zero: dict[str, Any] = {"linthresh": positive[0], "linscale": 0.5} if distinct[0] == 0 else {}
-        panel.set_xscale("symlog" if zero else "log", **zero)
-        places = [math.log10(max(number, positive[0] / 3)) for number in distinct]
-    span = places[-1] - places[0]
-    if all(after - before >= ROOM * span for before, after in pairwise(places)):
-        panel.set_xticks(distinct, [f"{number:g}" for number in distinct])
-        panel.set_xticks([], minor=True)
-    return numbers
 
 
 def _dots(panel: Axes, at: Sequence[float], rows: Sequence[TrialRow]) -> None:

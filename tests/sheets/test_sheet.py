@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dura.reports.tables import Sheet, plain_markdown
+from dura.sheets.sheet import Sheet, plain_markdown
 from dura.types import BadInput
 
 SHEET = Sheet(
@@ -25,9 +25,9 @@ SHEET = Sheet(
     ["A note."],
     {"share": 1},
 )
-cells = st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.floats(-1e6, 1e6) | st.text(max_size=8)
+values = st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.floats(-1e6, 1e6) | st.text(max_size=8)
 tables = st.lists(st.text(min_size=1, max_size=5), min_size=1, max_size=4, unique=True).flatmap(
-    lambda names: st.lists(st.fixed_dictionaries(dict.fromkeys(names, cells)), min_size=1, max_size=4)
+    lambda names: st.lists(st.fixed_dictionaries(dict.fromkeys(names, values)), min_size=1, max_size=4)
 )
 
 
@@ -67,7 +67,7 @@ def test_a_sheet_without_rows_says_so() -> None:
 
 @settings(max_examples=40)
 @given(tables)
-def test_no_cell_breaks_a_markdown_table(rows: list[dict[str, str]]) -> None:
+def test_no_value_breaks_a_markdown_table(rows: list[dict[str, str]]) -> None:
     lines = Sheet("t", rows).markdown().splitlines()[2:]
     assert len(lines) == len(rows) + 2
     for line in lines:
@@ -101,7 +101,7 @@ def test_any_table_comes_back(tmp_path_factory: pytest.TempPathFactory, rows: li
     assert Sheet.read(path).rows == rows
 
 
-def test_numbers_that_json_lacks_become_empty_cells(tmp_path: Path) -> None:
+def test_numbers_that_json_lacks_become_empty_places(tmp_path: Path) -> None:
     sheet = Sheet("odd", [{"x": math.nan, "y": math.inf}])
     assert sheet.text(sheet.rows[0], "x") == ""
     assert Sheet.read(sheet.write(tmp_path, "odd")[2]).rows == [{"x": None, "y": None}]
@@ -110,13 +110,16 @@ def test_numbers_that_json_lacks_become_empty_cells(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("{", "as dura writes them: Expecting"),
+        ("{", "is not a table that dura wrote: Expecting"),
         ("[1]", "it is not a JSON object"),
         ('{"rows": []}', "it has no title"),
-        ('{"title": 3, "rows": []}', "title is no text"),
+        ('{"title": 3, "rows": []}', "title is not text"),
         ('{"title": "t", "rows": [{"a": 1}, {"b": 1}]}', "same columns"),
         ('{"title": "t", "rows": [{"a": [1]}]}', "not a plain value"),
         ('{"title": "t", "rows": [], "format": 2}', "update dura"),
+        ('{"title": "t", "rows": [], "notes": [1]}', "a note is not text"),
+        ('{"title": "t", "rows": [], "digits": {"a": 1e9}}', "digits are not whole numbers"),
+        ("[" * 100_000, "recursion"),
     ],
 )
 def test_a_file_that_is_no_table_is_one_sentence(tmp_path: Path, content: str, why: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from matplotlib.patches import Rectangle
 
-from dura.reports.plots import MANY, bars, curves, figure, legend_below, rendered, save
+from dura.sheets.figures import MANY, bars, curves, figure, legend_below, panels, rendered, save
 from dura.types import BadInput, DuraError
 
 
@@ -50,6 +50,13 @@ def test_many_series_are_all_different() -> None:
         curves(axes[0][0], {str(i): ([1], [1]) for i in range(40)}, x="x", y="y")
         looks = {(line.get_color(), line.get_marker()) for line in axes[0][0].get_lines()}
         assert len(looks) == 40
+
+
+def test_no_panel_stays_empty() -> None:
+    for number in range(1, 6):
+        with panels(number) as (drawn, places):
+            assert len(places) == number
+            assert sum(panel.get_visible() for panel in drawn.axes) == number
 
 
 def test_the_legend_moves_below_the_figure() -> None:

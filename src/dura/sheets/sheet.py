@@ -1,4 +1,4 @@
-"""Tables: rows of plain values as text for a terminal, Markdown, CSV and JSON."""
+"""Sheet: a printed table, rows of plain values as text for a terminal, Markdown, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -13,19 +13,23 @@ from typing import Any
 
 from dura.records import write_atomic
 from dura.types import BadInput
+from dura.words import finite
 
-Cell = str | int | float | bool | None
+Plain = str | int | float | bool | None
+"""One value in a row; None is an empty place."""
 
+MOST_DIGITS = 100
+"""A file that asks for more decimals is refused."""
 FORMAT = 1
-"""The newest format of a sheet's JSON file that this program reads, and the one it writes."""
+"""The format of a sheet's JSON file that this program writes, and the newest that it reads."""
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A title, rows by column name, and notes that belong below: what a study, a sweep or a reproduction leaves.
+    """A title, rows by column name, and notes below them: what a study, a sweep or a reproduction leaves.
 
-    All rows have the same columns in the same order; None is an empty cell ("not run"). `digits` says how many decimals a
-    column's floats show in text and Markdown (4 where it is silent); CSV and JSON keep every digit.
+    All rows have the same columns in the same order; None is an empty place ("not run"). `digits` is the number of decimals that
+    a column's floats show in text and Markdown (by default 4); CSV and JSON keep every digit.
 
     >>> print(Sheet("Sizes", [{"rank": 100, "mrr": 0.35061}, {"rank": 200, "mrr": None}]).markdown())
     ### Sizes
@@ -38,7 +42,7 @@ class Sheet:
     """
 
     title: str
-    rows: Sequence[Mapping[str, Cell]]
+    rows: Sequence[Mapping[str, Plain]]
     notes: Sequence[str] = ()
     digits: Mapping[str, int] = field(default_factory=dict)
 
@@ -47,8 +51,8 @@ class Sheet:
         """The names of the columns."""
         return list(self.rows[0]) if self.rows else []
 
-    def text(self, row: Mapping[str, Cell], column: str) -> str:
-        """One cell as people read it."""
+    def text(self, row: Mapping[str, Plain], column: str) -> str:
+        """One value as people read it."""
         value = row[column]
         if value is None or (isinstance(value, float) and math.isnan(value)):
             return ""
@@ -59,12 +63,12 @@ class Sheet:
         return f"{value:,}" if isinstance(value, int) else value
 
     def right(self, column: str) -> bool:
-        """True for a column of numbers, which stand to the right."""
+        """True for a column of numbers, which is aligned to the right."""
         values = [row[column] for row in self.rows if row[column] is not None]
         return bool(values) and all(isinstance(value, int | float) for value in values)
 
     def terminal(self) -> str:
-        """Aligned columns with the notes below."""
+        """Aligned columns, with the notes below them."""
         texts = [self.columns, *([self.text(row, column) for column in self.columns] for row in self.rows)]
         widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
         right = [self.right(column) for column in self.columns]
@@ -75,7 +79,7 @@ class Sheet:
         return "\n".join([self.title, "", *lines, *([""] if self.notes else []), *self.notes])
 
     def markdown(self) -> str:
-        """A Markdown table under its title, the notes below."""
+        """A Markdown table under its title, with the notes below it."""
         notes = [line for note in self.notes for line in ("", _no_html(note))]
         return "\n".join([f"### {plain_markdown(self.title)}", "", *self._markdown_rows(), *notes, ""])
 
@@ -96,7 +100,7 @@ class Sheet:
         return out.getvalue()
 
     def document(self) -> dict[str, Any]:
-        """What stands in the JSON file; rows keep every digit."""
+        """The content of the JSON file; rows keep every digit."""
         rows = [dict(row) for row in self.rows]
         return {
             "format": FORMAT,
@@ -107,9 +111,9 @@ class Sheet:
         }
 
     def write(self, folder: Path, stem: str, **more: Any) -> list[Path]:
-        """Write STEM.md, STEM.csv and STEM.json (with `more` beside the rows) into the folder, which is made."""
+        """Write STEM.md, STEM.csv and STEM.json (with `more` next to the rows) into the folder, which is created if needed."""
         folder.mkdir(parents=True, exist_ok=True)
-        document = json.dumps(_finite({**self.document(), **more}), indent=1, ensure_ascii=False, allow_nan=False)
+        document = json.dumps(finite({**self.document(), **more}), indent=1, ensure_ascii=False, allow_nan=False)
         texts = {"md": self.markdown(), "csv": self.csv(), "json": document + "\n"}
         for ending, text in texts.items():
             write_atomic(folder / f"{stem}.{ending}", text.encode())
@@ -117,7 +121,7 @@ class Sheet:
 
     @classmethod
     def read(cls, path: Path) -> Sheet:
-        """The sheet of a JSON file that `write` left; what else stands in the file is passed over."""
+        """The sheet of a JSON file that `write` left; other content of the file is ignored."""
         try:
             found = json.loads(path.read_bytes())
             if not isinstance(found, dict):
@@ -128,16 +132,20 @@ class Sheet:
                 raise BadInput(f"{path} has format {found['format']}, but this dura reads up to {FORMAT}; update dura")
             sheet = cls(found["title"], found["rows"], found.get("notes", ()), found.get("digits", {}))
             if not isinstance(sheet.title, str) or not all(set(row) == set(sheet.columns) for row in sheet.rows):
-                raise ValueError("its title is no text or its rows have not the same columns")
-            if not all(isinstance(cell, Cell) for row in sheet.rows for cell in row.values()):
-                raise ValueError("a cell is not a plain value")
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            raise BadInput(f"{path} does not hold a table as dura writes them: {error}") from None
+                raise ValueError("its title is not text, or its rows do not have the same columns")
+            if not all(isinstance(value, Plain) for row in sheet.rows for value in row.values()):
+                raise ValueError("a value in its rows is not a plain value")
+            if not all(isinstance(note, str) for note in sheet.notes):
+                raise ValueError("a note is not text")
+            if not all(type(places) is int and 0 <= places <= MOST_DIGITS for places in sheet.digits.values()):
+                raise ValueError(f"its digits are not whole numbers up to {MOST_DIGITS}")
+        except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+            raise BadInput(f"{path} is not a table that dura wrote: {error}") from None
         return sheet
 
 
 def plain_markdown(text: str) -> str:
-    """Text that neither ends a table's cell nor holds HTML: names of users' files may be anything.
+    """Text that cannot break a Markdown table and holds no HTML: the names in users' files may be anything.
 
     >>> plain_markdown("<b>bold</b>")
     '&lt;b>bold&lt;/b>'
@@ -147,12 +155,3 @@ def plain_markdown(text: str) -> str:
 
 def _no_html(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;")
-
-
-def _finite(value: Any) -> Any:
-    """The same with null for nan and inf, which JSON does not have."""
-    if isinstance(value, Mapping):
-        return {str(key): _finite(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""Plots: one style for every figure, colour-blind safe and readable in print."""
+"""Figures: one style for all of them, safe for colour-blind readers and readable in print."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Okabe and Ito's palette without its yellow, which vanishes on white; blue and vermillion first, they differ most."""
+"""Okabe and Ito's palette without yellow, which is hard to see on white; blue and vermillion first, they differ most."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)), (0, (1, 1)))
-"""Colour is never the only difference: a copy in grey must be readable too."""
+"""Colour is never the only difference: a grey copy must be readable too."""
 HATCHES = ("", "//", "..", "xx", "\\\\", "oo", "++")
+GREY = "#999999"
 MANY = 20
-"""A curve of more points has so many markers, not one a point."""
+"""A curve with more points has about this many markers instead of one per point."""
 LEGEND_LINE = 0.2
-"""Inches that a line of the legend below a figure adds to its height."""
+"""Inches that each line of a legend below a figure adds to its height."""
 LETTERS, KEY_LETTERS = 11, 7
-"""How many letters of a legend stand on an inch, and how many of them the mark beside a name takes."""
+"""Letters of a legend per inch, and how many of them the mark next to a name takes."""
 DPI = 150
 STYLE: dict[Any, Any] = {
     "font.size": 10,
@@ -48,7 +49,7 @@ STYLE: dict[Any, Any] = {
 
 @contextmanager
 def figure(rows: int = 1, columns: int = 1, *, width: float = 4.6, height: float = 3.4) -> Iterator[tuple[Figure, Any]]:
-    """A figure with a grid of axes in the house's style (`width`, `height` of one in inches); drawn without a screen."""
+    """A figure with a grid of axes in our style (`width` and `height` of each in inches); it needs no screen."""
     try:
         import matplotlib as mpl
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -63,7 +64,7 @@ def figure(rows: int = 1, columns: int = 1, *, width: float = 4.6, height: float
 
 @contextmanager
 def panels(number: int, *, width: float = 3.8, height: float = 3.4) -> Iterator[tuple[Figure, list[Axes]]]:
-    """A figure of so many panels, three in a line (four: two in a line)."""
+    """A figure with this many panels, three in a line (four of them: two in a line)."""
     columns = 2 if number == 4 else min(3, number)
     with figure(math.ceil(number / columns), columns, width=width, height=height) as (drawn, axes):
         places = list(axes.flat)
@@ -80,7 +81,7 @@ def curves(
     y: str,
     title: str = "",
 ) -> None:
-    """Named curves of (xs, ys), told apart by colour, line and marker."""
+    """Named curves of (xs, ys) that differ in colour, line and marker."""
     for i, (name, (xs, ys)) in enumerate(lines.items()):
         style: dict[str, Any] = {
             "color": COLOURS[i % len(COLOURS)],
@@ -97,7 +98,7 @@ def curves(
 
 
 def bars(axes: Axes, groups: Mapping[str, Mapping[str, float]], *, y: str, title: str = "") -> None:
-    """Bars side by side: `groups[series][place]`, one colour and hatch a series; a place that a series lacks stays empty."""
+    """Bars side by side: `groups[series][place]`, one colour and hatch per series; a place that a series lacks stays empty."""
     places = list(dict.fromkeys(place for heights in groups.values() for place in heights))
     width = 0.8 / len(groups)
     for i, (series, heights) in enumerate(groups.items()):
@@ -116,14 +117,14 @@ def bars(axes: Axes, groups: Mapping[str, Mapping[str, float]], *, y: str, title
 
 
 def _turned(i: int) -> int:
-    """Which line, marker or hatch goes with the colour of series i; where colours come round again, it is another."""
+    """The index of the line, marker or hatch of series i; when a colour comes again, it goes with another one."""
     return (i + i // len(COLOURS)) % len(COLOURS)
 
 
-def legend_below(drawn: Figure, *panes: Axes) -> None:
-    """Move the legend of panes with the same names under the figure, where long names cover no curve; it grows by that."""
-    handles, names = panes[0].get_legend_handles_labels()
-    legends = [legend for pane in panes if (legend := pane.get_legend()) is not None]
+def legend_below(drawn: Figure, *places: Axes) -> None:
+    """Move the legend of panels with the same names below the figure, where it hides no curve; the figure grows by its height."""
+    handles, names = places[0].get_legend_handles_labels()
+    legends = [legend for panel in places if (legend := panel.get_legend()) is not None]
     if legends:
         for legend in legends:
             legend.remove()
@@ -133,8 +134,17 @@ def legend_below(drawn: Figure, *panes: Axes) -> None:
         drawn.legend(handles, names, loc="outside lower left", ncols=columns)
 
 
+def legend_above(drawn: Figure, places: Sequence[Axes]) -> None:
+    """One legend above all panels, where it hides nothing."""
+    labelled = [panel.get_legend_handles_labels() for panel in places]
+    handles = {label: handle for pair in labelled for handle, label in zip(*pair, strict=True)}
+    if handles:
+        names, columns = fitted(list(handles), drawn.get_figwidth())
+        drawn.legend(list(handles.values()), names, loc="outside upper center", ncols=columns)
+
+
 def fitted(names: Sequence[str], inches: float) -> tuple[list[str], int]:
-    """Names for a legend of this width, broken where they are longer, and how many of them go side by side."""
+    """Names for a legend of this width, with line breaks in longer ones, and how many of them fit side by side."""
     room = int(LETTERS * inches)
     broken = [fill(name, room - KEY_LETTERS) for name in names]
     widest = max(len(line) for name in broken for line in name.split("\n"))
@@ -142,7 +152,7 @@ def fitted(names: Sequence[str], inches: float) -> tuple[list[str], int]:
 
 
 def rendered(drawn: Figure, kind: str) -> bytes:
-    """The figure as the bytes of a png, svg or pdf file; nothing in it tells the time."""
+    """The figure as the bytes of a png, svg or pdf file, without a date: the same figure gives the same bytes."""
     if kind not in ("png", "svg", "pdf"):
         raise BadInput(f"a figure can be written as .png, .svg or .pdf, not as {kind!r}")
     metadata = {"Date": None} if kind == "svg" else {"CreationDate": None} if kind == "pdf" else {}
@@ -152,7 +162,7 @@ def rendered(drawn: Figure, kind: str) -> bytes:
 
 
 def save(drawn: Figure, path: Path) -> Path:
-    """Write the figure whole or not at all; the ending (.png, .svg, .pdf) says how."""
+    """Write the figure completely or not at all; the file's ending (.png, .svg, .pdf) chooses the format."""
     data = rendered(drawn, path.suffix.removeprefix("."))
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, data)
