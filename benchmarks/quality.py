@@ -46,7 +46,8 @@ import dura
 import measure
 import rival
 from dura.data.graph import Graph
-from dura.evaluation import Scorer, metrics, rank
+from dura.evaluation import metrics, rank
+from dura.models import Model
 from dura.runs.api import choose
 from dura.runs.auto import settle
 from dura.runs.build import build, questions_of, torch_settings
@@ -76,7 +77,7 @@ class Curve:
     path: Path
     system: str
     graph: Graph
-    scorer: Callable[[], Scorer]
+    scorer: Callable[[], Model]
     seconds: float
     points: int
     spent: float = 0.0
@@ -108,7 +109,7 @@ class Curve:
         print(json.dumps(line), flush=True)
 
 
-System = tuple[dict[str, Any], Callable[[], Scorer], Callable[[Curve], None]]
+System = tuple[dict[str, Any], Callable[[], Model], Callable[[Curve], None]]
 """The settings, a function that returns the model for ranking, and the training, which reports each step to a curve."""
 
 
@@ -254,8 +255,8 @@ def run(arguments: argparse.Namespace) -> None:
 def sampled(arguments: argparse.Namespace) -> None:
     """Train dura with several sample sizes, one after the other, and write them into one file."""
     for samples in arguments.samples:
-        drawn = {"name": "sampled-cross-entropy", "samples": samples, "draw": arguments.draw} if samples else {}
-        settings = [*arguments.set, *(f"objective.{key}={value}" for key, value in drawn.items())]
+        drawn = {"name": "sample", "samples": samples, "draw": arguments.draw} if samples else {}
+        settings = [*arguments.set, *(f"candidates.{key}={value}" for key, value in drawn.items())]
         label = f"{samples} samples, {arguments.draw}" if samples else "1-vs-all"
         run(argparse.Namespace(**vars(arguments) | {"system": "dura", "label": label, "set": settings}))
 

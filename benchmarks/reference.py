@@ -76,7 +76,7 @@ class Reference(nn.Module):
         model = MODELS.build(self.name, {"rank": self.rank}, Sizes(self.entities, self.relations))
         tables = {"entity": self.entity.weight, "relations": self.relation.weight}
         if self.name == "cp":
-            tables["answer"] = self.answer.weight
+            tables["tail"] = self.answer.weight
         for name, table in tables.items():
             # dura stores the real and imaginary part of a number next to each other.
             rows = table.unflatten(1, (2, -1)).mT if self.name == "complex" else table

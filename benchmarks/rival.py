@@ -88,7 +88,7 @@ def tables(model: Any) -> Model:
         entities, relations = [_reals(rows) for rows in entities], _reals(relations.conj().resolve_conj())
     rank = entities[0].shape[-1] // (2 if name == "complex" else 1)
     copy = MODELS.build(name, {"rank": rank}, Sizes(len(entities[0]), len(relations) // 2))
-    rows = {"entity": entities[0], "relations": relations} | ({"answer": entities[1]} if name == "cp" else {})
+    rows = {"entity": entities[0], "relations": relations} | ({"tail": entities[1]} if name == "cp" else {})
     for key, table in rows.items():
         target = copy.get_parameter(key)
         target.copy_(table.reshape(target.shape))

@@ -163,7 +163,7 @@ def evaluation_row(graph: Graph, size: int, options: Options) -> Row:
     rival = None if version() is None else Rival("complex", graph.sizes, graph.train, size)
     model = MODELS.build("complex", {"rank": size, "init_scale": 0.1}, graph.sizes) if rival is None else rival.tables()
     asked = np.concatenate([facts, reciprocal(facts, relations)])[:, :2]
-    distinct, table = len(np.unique(asked, axis=0)), model.targets().detach()
+    distinct, table = len(np.unique(asked, axis=0)), model.state()["entity"]
     row: Row = {"graph": graph.name, "rank": size, "questions": len(asked), "distinct": distinct}
     works: dict[str, Work] = {"dura": paced(len(asked), lambda: rank(model, facts, graph.known, relations))}
     for block in BOUND_BLOCKS:

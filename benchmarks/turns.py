@@ -21,7 +21,7 @@ from dura.data.graph import Graph
 from dura.data.questions import Questions
 from dura.data.vocabulary import Vocabulary
 from dura.models import MODELS
-from dura.objectives import OBJECTIVES
+from dura.objectives import All, Softmax, objective_of
 from dura.regularizers import REGULARIZERS
 from dura.training.optimizers import optimizer
 from dura.training.trainer import Plan, Trainer
@@ -111,7 +111,7 @@ def trainer_of(
     then become so large that most of them are computed twice. A usual step does not do this.
     """
     model = MODELS.build(name, {"rank": rank}, sizes)
-    objective = OBJECTIVES.build("cross-entropy", {} if block is None else {"block": block})
+    objective = objective_of({"tails": 1.0}, Softmax(), All("auto" if block is None else block))
     adagrad = optimizer("adagrad", {"lr": 0.001}, model.parameters())
     return Trainer(model, objective, REGULARIZERS.build(regularizer, {}), adagrad, questions, Plan(batch=BATCH))
 

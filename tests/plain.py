@@ -38,3 +38,10 @@ def asked(offsets: list[int], answers: np.ndarray[Any, Any]) -> Questions:
 def tensor(ids: Any) -> Tensor:
     """Ids as torch takes them."""
     return torch.as_tensor(np.asarray(ids)).long()
+
+
+def table_of(model: Model) -> Table:
+    """The table of a model's targets."""
+    table = model.target_table
+    assert isinstance(table, Table)
+    return table

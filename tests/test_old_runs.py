@@ -114,13 +114,16 @@ def test_old_settings_mean_the_same() -> None:
         Experiment.from_toml(OLD / "settings" / f"{name}.toml") for name in ("everything", "short", "first")
     )
     assert (everything.model.name, everything.model.options["rank"]) == ("tntcomplex", 4)
-    assert everything.regularizer.name == "dura12" and everything.objective.name == "cross-entropy"
+    assert everything.regularizer.name == "dura12" and (everything.loss.name, everything.candidates.name) == (
+        "softmax",
+        "all",
+    )
     assert (everything.smoothness.weight, everything.smoothness.p) == (0.2, 4)
     assert everything.graph.columns == ("who", "what", "whom", "date") and everything.graph.valid_share == 0.2
     assert (everything.training.batching, everything.training.batch, everything.training.seed) == ("facts", 24, 3)
     assert (short.graph.source, short.model.name, short.training.epochs) == ("nations", "rescal", 3)
     assert (short.regularizer.name, short.optimizer.name, short.training.batch) == ("dura", "adagrad", 500)
-    assert first.objective.options["w0"] == 0.1 and first.optimizer.options["betas"] == (0.9, 0.99)
+    assert first.loss.options["w0"] == 0.1 and first.optimizer.options["betas"] == (0.9, 0.99)
 
 
 def test_the_first_settings_can_be_trained_with(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from dura.analysis.sparsity import curve, entity_tables, sparse_bytes, threshold
 from dura.models import CP, MODELS, DistMult
 from dura.tables.packed import Csr, Small
 from dura.types import BadInput, Metrics, Sizes
+from plain import table_of
 
 SIZES = Sizes(entities=11, relations=2, times=3)
 METRICS = Metrics(0.5, {1: 0.1, 3: 0.2, 10: 0.3}, 2.0, 0.1, 4)
@@ -48,7 +49,7 @@ def test_the_threshold_makes_the_share_zero_in_every_model(name: str) -> None:
 @given(st.lists(st.sampled_from([-2.0, -0.5, 0.0, 0.25, 0.5, 1.0]), min_size=11, max_size=11), st.floats(0, 0.99))
 def test_with_ties_no_more_than_the_share_become_zero(column: list[float], share: float) -> None:
     model = DistMult(SIZES, rank=1)
-    model.target_table.data.copy_(torch.tensor(column)[:, None])
+    table_of(model).data.copy_(torch.tensor(column)[:, None])
     (threshold,) = thresholds(model, [share])
     below = sum(abs(x) < threshold for x in column)
     assert below <= round(share * 11)
@@ -82,7 +83,7 @@ def test_bytes_are_those_of_the_sparse_rows_and_columns() -> None:
     torch.manual_seed(0)
     model = DistMult(Sizes(300, 2), rank=40, init_scale=1.0)
     (level,) = curve(model, [0.7], lambda: METRICS)
-    table = torch.where(model.target_table.abs() < level.threshold, 0, model.target_table).detach()
+    table = torch.where(table_of(model).abs() < level.threshold, 0, table_of(model)).detach()
     assert level.csr == Csr.of(table, "float32").bytes == 3600 * (4 + 1) + 301 * 2
     assert level.csc == 3600 * (4 + 2) + 41 * 2
     columns = scipy.sparse.csc_array(table.numpy())
@@ -94,7 +95,7 @@ def test_bytes_are_those_of_the_sparse_rows_and_columns() -> None:
 
 def test_what_cannot_be_studied_is_refused() -> None:
     model = DistMult(SIZES, rank=4)
-    model.target_table.data[3, 1] = float("nan")
+    table_of(model).data[3, 1] = float("nan")
     with pytest.raises(BadInput, match="not finite"):
         thresholds(model, [0.5])
     del model.entity

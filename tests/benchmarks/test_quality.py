@@ -58,8 +58,8 @@ def test_sampled_runs_stand_in_one_file(quality: Any, tmp_path: Path) -> None:
     quality.main(["sampled", "umls", "--samples", "0", "40", "--minutes", "0.01", "--out", str(out), *SMALL])
     whole, some = quality.read([out], None)
     assert (whole["label"], some["label"]) == ("1-vs-all", "40 samples, uniform")
-    assert whole["settings"]["objective"]["name"] == "cross-entropy"
-    assert some["settings"]["objective"] == {"name": "sampled-cross-entropy", "samples": 40, "draw": "uniform"}
+    assert whole["settings"]["candidates"] == {"name": "all"}
+    assert some["settings"]["candidates"] == {"name": "sample", "samples": 40, "draw": "uniform"}
     check(whole["points"])
     check(some["points"])
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from dura.evaluation import metrics, rank
-from dura.objectives import OBJECTIVES
+from dura.objectives import All, Softmax, objective_of
 from dura.regularizers import REGULARIZERS
 from dura.training.optimizers import optimizer
 from dura.training.trainer import Plan, Trainer
@@ -41,7 +41,7 @@ def test_loss_penalty_and_gradients_equal_those_of_the_trainer(name: str) -> Non
     assert questions.facts == len(questions) == len(facts)
     trainer = Trainer(
         fast,
-        OBJECTIVES.build("cross-entropy", {}),
+        objective_of({"tails": 1.0}, Softmax(), All()),
         REGULARIZERS.build("dura", {"weight": WEIGHT, "lambda1": 0.5, "lambda2": 1.5}),
         optimizer("sgd", {"lr": 1.0}, fast.parameters()),  # one step of rate 1 goes back by the gradient itself
         questions,

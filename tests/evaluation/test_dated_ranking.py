@@ -14,6 +14,7 @@ from dura.models import MODELS, ComplEx, Model
 from dura.types import SPLITS, BadInput, Filter
 from graphs import dated_graph, random_graph
 from oracles import literal_relation, literal_score
+from plain import table_of
 
 TEMPORAL = [name for name, kind in MODELS.items() if kind.temporal]
 Counts = list[tuple[int, int, int]]
@@ -30,7 +31,7 @@ def model(name: str) -> Model:
     torch.manual_seed(4)
     built = MODELS.build(name, {"rank": 4, "init_scale": 1.0}, graph(False).sizes).double()
     with torch.no_grad():
-        built.target_table[3] = built.target_table[6]  # two entities that tie
+        table_of(built)[3] = table_of(built)[6]  # two entities that tie
     return built
 
 

@@ -46,7 +46,7 @@ class Tables(Model):
         return self.entities.dtype
 
     @classmethod
-    def random(cls, entities: int, relations: int, width: int, seed: int = 0) -> Tables:
+    def drawn(cls, entities: int, relations: int, width: int, seed: int = 0) -> Tables:
         draw = torch.Generator().manual_seed(seed)
         return cls(torch.randn(entities, width, generator=draw), torch.randn(2 * relations, width, generator=draw))
 
@@ -127,7 +127,7 @@ def test_ranks_are_those_of_the_literal_definition(
 def test_ranks_depend_neither_on_block_nor_threads_nor_order_nor_company(block: int, threads: int) -> None:
     facts = random_facts(150, entities=211, relations=3)
     facts[:40, :2] = facts[0, :2]  # one question with forty truths
-    model = Tables.random(211, 3, width=33)
+    model = Tables.drawn(211, 3, width=33)
     known = Questions.of(facts[::2], random_facts(400, 211, 3, seed=1), relations=3)
     before = rank(model, facts, known, 3)
     order = np.random.default_rng(2).permutation(150)[:90]
@@ -198,7 +198,7 @@ def test_a_question_alone_in_its_block_ties_like_many() -> None:
     # A product with one row runs another kernel, which splits the ties of equal rows in nearly every case.
     facts = random_facts(64, 135, 2)
     for width in (3, 33, 64, 200):
-        model = Tables.random(135, 2, width)
+        model = Tables.drawn(135, 2, width)
         model.entities[::3] = model.entities[0]
         facts[:, 2] -= facts[:, 2] % 3
         ranks = rank(model, facts, Questions.of(facts[:0], relations=2), 2, block=1)
@@ -207,7 +207,7 @@ def test_a_question_alone_in_its_block_ties_like_many() -> None:
 
 def test_the_mrr_of_guessing_is_near_its_expectation() -> None:
     entities, facts = 100, random_facts(4000, 100, 50)
-    ranks = rank(Tables.random(entities, 50, width=40), facts, Questions.of(facts[:0], relations=50), 50)
+    ranks = rank(Tables.drawn(entities, 50, width=40), facts, Questions.of(facts[:0], relations=50), 50)
     expected = sum(1 / k for k in range(1, entities + 1)) / entities
     assert metrics(ranks).mrr == pytest.approx(expected, rel=0.1)
     assert metrics(ranks).amri == pytest.approx(0, abs=0.03)
@@ -272,7 +272,7 @@ def test_equal_rows_do_not_tie_if_the_comparator_sees_more_than_rows() -> None:
 
 
 def test_low_precision_scores_are_ranked() -> None:
-    model = Tables.random(50, 2, width=8)
+    model = Tables.drawn(50, 2, width=8)
     model.entities, model.relations = model.entities.bfloat16(), model.relations.bfloat16()
     model.entities[7] = model.entities[9]
     facts = array([(0, 1, 7), (3, 0, 20)])
@@ -283,7 +283,7 @@ def test_low_precision_scores_are_ranked() -> None:
 
 
 def test_gradients_are_not_kept_and_progress_is_told() -> None:
-    model = Tables.random(20, 2, width=4)
+    model = Tables.drawn(20, 2, width=4)
     model.entities.requires_grad_()
     facts = random_facts(30, 20, 2)
     told: list[tuple[int, int]] = []
@@ -295,7 +295,7 @@ def test_gradients_are_not_kept_and_progress_is_told() -> None:
 
 
 def test_nothing_to_rank_and_no_block() -> None:
-    model, none = Tables.random(5, 1, width=2), Questions.of(array([]), relations=1)
+    model, none = Tables.drawn(5, 1, width=2), Questions.of(array([]), relations=1)
     assert len(rank(model, array([]), none, 1)) == 0
     with pytest.raises(BadInput, match="block is 0"):
         rank(model, array([(0, 0, 1)]), none, 1, block=0)
@@ -312,7 +312,7 @@ def test_a_block_of_scores_is_bounded(entities: int) -> None:
 
 def test_memory_stays_small_and_one_buffer_is_used_again() -> None:
     facts = random_facts(1000, 50_000, 2)
-    model = Tables.random(50_000, 2, width=8)
+    model = Tables.drawn(50_000, 2, width=8)
     process = pytest.importorskip("psutil").Process()
     before, sizes = process.memory_info().rss, []
     rank(

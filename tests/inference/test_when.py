@@ -18,6 +18,7 @@ from dura.models import MODELS, Model
 from dura.runs.trained import Trained
 from dura.types import BadInput, DuraError
 from oracles import literal_relation, literal_score
+from plain import table_of
 
 ENTITIES, RELATIONS, TIMES = 20, 3, 12
 DATES = [f"2014-{month:02d}-01" for month in range(1, TIMES + 1)]
@@ -216,7 +217,7 @@ def test_wrong_times_are_refused_with_a_sentence(model: Model) -> None:
     with pytest.raises(BadInput, match="at least one answer"):
         when(model, GRAPH, [Question("e03", "r1", "e07", "?")], k=0)
     with torch.no_grad():
-        model.target_table.fill_(float("nan"))
+        table_of(model).fill_(float("nan"))
     with pytest.raises(DuraError, match="not finite"):
         when(model, GRAPH, [Question("e03", "r1", "e07", "?")])
 

@@ -23,7 +23,7 @@ def literal_modulus(q: Tensor, t: Tensor) -> Tensor:
 
 
 LITERAL: dict[str, tuple[Comparator, Callable[[Tensor, Tensor], Tensor], int]] = {
-    "dot": (Dot(), lambda q, t: sum(a * b for a, b in zip(q, t, strict=True)), 0),  # type: ignore[arg-type,return-value]
+    "dot": (Dot(), lambda q, t: sum(a * b for a, b in zip(q, t, strict=True)), 0),
     "squared-l2": (SquaredL2(), lambda q, t: -((q - t) ** 2).sum(), 0),
     "l2": (L2(), lambda q, t: -((q - t) ** 2).sum().sqrt(), 0),
     "l1": (L1(), lambda q, t: -(q - t).abs().sum(), 0),

@@ -206,8 +206,9 @@ def test_an_answer_that_is_given_twice_counts_once_in_the_sum(candidates: Candid
     literal = torch.zeros(()).double()
     for i, j in ((0, 1), (0, 4), (0, 4), (1, 5)):
         mine = {1, 4} if i == 0 else {5}
-        rest = sum(stands_for * (query[i] @ rows[e]).exp() for e in drawn if e not in mine)
-        mass = sum((query[i] @ rows[e]).exp() for e in mine) + rest
+        parts = [(query[i] @ rows[e]).exp() for e in mine]
+        parts += [stands_for * (query[i] @ rows[e]).exp() for e in drawn if e not in mine]
+        mass = torch.stack(parts).sum()
         literal = literal + (mass.log() - query[i] @ rows[j]) / 4
     torch.testing.assert_close(found[1], literal)
     assert not torch.isclose(found[0], found[1])

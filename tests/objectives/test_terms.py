@@ -90,8 +90,8 @@ def test_times_of_tntcomplex_leave_out_what_all_times_share() -> None:
 def test_terms_add_up_with_their_weights() -> None:
     torch.manual_seed(0)
     model = MODELS.build("complex", {"rank": 3, "init_scale": 1.0}, SIZES).double()
-    alone = [stepped(model, weights) for weights in ({"tails": 1.0}, {"tails": 0.0, "relations": 1.0})]
-    assert stepped(model, {"tails": 2.0, "relations": 0.25}) == pytest.approx(2 * alone[0] + 0.25 * alone[1])
+    tails, relations = stepped(model, {"tails": 1.0}), stepped(model, {"tails": 0.0, "relations": 1.0})
+    assert stepped(model, {"tails": 2.0, "relations": 0.25}) == pytest.approx(2 * tails + 0.25 * relations)
 
 
 class Moved(Model):

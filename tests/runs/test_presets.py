@@ -174,7 +174,7 @@ def test_published_settings(name: str) -> None:
     if e.regularizer.name == "dura":
         w = e.regularizer.options
         found = (e.model.options["rank"], e.training.batch, w["weight"], w["lambda1"], w["lambda2"], e.training.epochs)
-        assert (*found, e.objective.options.get("w0")) == PUBLISHED[stem]
+        assert (*found, e.loss.options.get("w0")) == PUBLISHED[stem]
     elif e.regularizer.name in ("dura1", "dura2"):
         assert tuple(e.regularizer.options.values()) == TEMPORAL[name]
     elif e.regularizer.name in ("fro", "reg-p1"):

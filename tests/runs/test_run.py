@@ -24,6 +24,7 @@ from dura.training.checkpoint import Checkpoints
 from dura.training.trainer import Interrupted
 from dura.types import BadInput, DuraError, Sizes
 from graphs import graph_for, random_graph
+from plain import table_of
 
 GRAPH = random_graph()
 
@@ -123,7 +124,8 @@ def test_the_settings_of_a_run_write_every_default_out(tmp_path: Path) -> None:
     written = Experiment.from_toml(tmp_path / "run" / "settings.toml")
     assert written.regularizer.options == {"weight": 0.02, "lambda1": 0.5, "lambda2": 1.5}
     assert written.model.options == {"rank": 4, "init_scale": 1e-3}
-    assert written.objective.options == {"w0": 0.0, "block": "auto"}
+    assert written.loss.options == {"w0": 0.0, "smoothing": 0.0}
+    assert written.candidates.options == {"block": "auto"}
 
 
 def test_a_graph_that_was_changed_is_noticed(tmp_path: Path) -> None:
@@ -157,13 +159,20 @@ def test_batching_by_facts_is_the_papers_loop(tmp_path: Path) -> None:
 
 def test_wrong_combinations_are_refused_before_any_work(tmp_path: Path) -> None:
     refusals: list[tuple[dict[str, object], str]] = [
-        ({"model.name": "rescal", "regularizer.name": "n3"}, "'n3' is not applicable to 'rescal'"),
+        (
+            {"model.name": "rescal", "regularizer.name": "n3"},
+            "'n3' needs relations that act element by element",
+        ),
         ({"regularizer.lambda3": 1.0}, "regularizer.lambda3 is not a setting of 'dura'"),
         ({"model.rank": "many"}, r"model.rank must be a whole number"),
         ({"training.device": "cuda"}, "'cuda' is not available; this machine has cpu"),
         ({"training.device": "abacus"}, "'abacus' is not known; this machine has cpu"),
         ({"training.precision": "tf32"}, "only CUDA devices have it"),
         ({"objective.name": "hinge"}, "the objective 'hinge' is not known; known are cross-entropy"),
+        ({"loss.name": "hinge"}, "the loss 'hinge' is not known; known are softmax"),
+        ({"loss.name": "margin"}, "it is not defined for candidates.name = 'all'"),
+        ({"candidates.name": "sample", "loss.smoothing": 0.1}, "loss.smoothing needs candidates.name = 'all'"),
+        ({"terms.times": 1.0}, "terms.times is 1.0, but 'complex' has no times"),
         ({"model.rank": 0}, "model.rank is 0"),
     ]
     for settings, message in refusals:
@@ -178,10 +187,10 @@ def test_the_same_seed_starts_the_same_whatever_the_global_generator_did() -> No
     torch.manual_seed(2)
     before = torch.get_rng_state()
     two = build(quick(), GRAPH.sizes).model
-    assert torch.equal(one.target_table, two.target_table)
+    assert torch.equal(table_of(one), table_of(two))
     assert torch.equal(torch.get_rng_state(), before)
     other = build(quick(**{"training.seed": 1}), GRAPH.sizes).model
-    assert not torch.equal(one.target_table, other.target_table)
+    assert not torch.equal(table_of(one), table_of(other))
 
 
 def test_small_steps_take_one_thread_and_large_ones_all() -> None:
@@ -250,7 +259,7 @@ def test_devices_and_precisions() -> None:
 def test_bf16_trains_to_nearly_the_same_figures() -> None:
     exact, low = (train(quick(**{"training.precision": p}), GRAPH) for p in ("float32", "bf16"))
     assert low.evaluate("valid").metrics.mrr == pytest.approx(exact.evaluate("valid").metrics.mrr, abs=0.15)
-    assert not torch.equal(exact.model.target_table, low.model.target_table)
+    assert not torch.equal(table_of(exact.model), table_of(low.model))
 
 
 def test_every_shipped_preset_builds() -> None:

@@ -17,6 +17,7 @@ from dura.studies import projection
 from dura.studies.projection import compute, draw, sheets
 from dura.types import BadInput, DuraError
 from folders import png_size
+from plain import table_of
 
 
 def plain(questions: int = 10, runs: int = 2) -> dict[str, Any]:
@@ -113,7 +114,7 @@ def test_what_cannot_be_shown_is_refused(umls_runs: Path) -> None:
 def test_a_collapsed_run_is_named(umls_runs: Path, tmp_path: Path) -> None:
     trained = dura.open(umls_runs / "none")
     with torch.no_grad():
-        trained.model.tail_table.fill_(0)
+        table_of(trained.model).fill_(0)
     trained.save(tmp_path / "flat")
     with pytest.raises(DuraError, match="flat: all answers have the same row"):
         compute([tmp_path / "flat"], more_than=20)

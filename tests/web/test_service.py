@@ -29,6 +29,7 @@ from dura.tables.packed import Csr
 from dura.types import BadInput
 from dura.web import service
 from graphs import dated_graph
+from plain import table_of
 
 
 def get(address: str, **parameters: object) -> Any:
@@ -195,7 +196,7 @@ def test_a_busy_or_broken_model_is_no_silent_service(home: Path, monkeypatch: py
         go_on.set()
         assert waiting.result() == (500, "there is not enough memory for this request")
         with torch.no_grad():
-            trained.model.target_table.fill_(torch.nan)
+            table_of(trained.model).fill_(torch.nan)
         assert get(f"{address}/predict", head="usa", relation="embassy")[0] == 500
         assert "not finite" in get(f"{address}/predict", head="usa", relation="embassy")[1]
 
