@@ -21,9 +21,9 @@ from typer.testing import CliRunner
 
 import dura
 from dura.__main__ import app
-from dura.config import Experiment, GraphSettings, Section, SmoothnessSettings, TrainingSettings
+from dura.config import Experiment, GraphSettings, Section, SmoothnessSettings, TermSettings, TrainingSettings
 from dura.models import MODELS
-from dura.objectives import OBJECTIVES
+from dura.objectives import CANDIDATES, LOSSES
 from dura.registry import Registry, describe
 from dura.regularizers import REGULARIZERS
 from dura.types import BadInput
@@ -35,9 +35,15 @@ Outputs = tuple[Path, dict[str, Any]]
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-REGISTRIES: dict[str, Registry[Any]] = {"model": MODELS, "regularizer": REGULARIZERS, "objective": OBJECTIVES}
+REGISTRIES: dict[str, Registry[Any]] = {
+    "model": MODELS,
+    "regularizer": REGULARIZERS,
+    "loss": LOSSES,
+    "candidates": CANDIDATES,
+}
 SECTIONS: dict[str, type[Section]] = {
     "graph": GraphSettings,
+    "terms": TermSettings,
     "smoothness": SmoothnessSettings,
     "training": TrainingSettings,
 }
