@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dura.config import VERSION, Component, Experiment, GraphSettings, TrainingSettings
+from dura.config import VERSION, Component, Experiment, GraphSettings, TermSettings, TrainingSettings
 from dura.types import BadInput
 
 DEFAULTS = """
@@ -101,7 +101,9 @@ experiments = st.builds(
     graph=graphs,
     model=components,
     regularizer=components,
-    objective=components,
+    loss=components,
+    candidates=components,
+    terms=st.builds(TermSettings, tails=st.floats(0.1, 5), relations=st.floats(0, 5)),
     optimizer=components,
     training=trainings,
     expected=st.dictionaries(texts, free, max_size=2),
@@ -144,10 +146,10 @@ TRAINING_HAS = (
     "training has epochs, anneal, batch, batching, validate_every, patience, checkpoint_every, "
     "seed, device, precision, threads"
 )
-TABLES = "graph, model, regularizer, objective, optimizer, smoothness, training"
+TABLES = "graph, model, regularizer, loss, candidates, terms, optimizer, smoothness, training"
 SCALAR = "true or false, a whole number, a number"
 REFUSALS = {
-    "[trainig]": f"'trainig' is not a part of the settings; they have version, {TABLES}, expected;"
+    "[trainig]": f"'trainig' is not a part of the settings; the parts are version, {TABLES}, expected;"
     " did you mean 'training'?",
     "[graph]\nsorce = 'x'": f"graph.sorce is not a setting; {GRAPH_HAS}; did you mean 'source'?",
     "training = 3": "training must be a table, [training], not 3",
@@ -166,14 +168,20 @@ REFUSALS = {
     "[graph]\nvalid_share = 1": "graph.valid_share must be at least 0 and below 1, not 1.0",
     "[graph]\nvalid_share = 0.5\ntest_share = 0.5": "graph.valid_share and graph.test_share must leave facts"
     " to train on: 0.5 + 0.5 is not below 1",
-    "[graph]\ncolumns = ['a']": "graph.columns must name three columns (head, relation, tail), with times one "
-    "more or two (begin, end), or none, not 1",
+    "[graph]\ncolumns = ['a']": "graph.columns must name three columns (head, relation, tail), with a time four, "
+    "with begin and end five, or none, not 1",
     "[graph]\ncolumns = [0, 'a', 0]": "graph.columns names a column twice: 0, a, 0",
     "[graph]\ncolumns = 'a'": "graph.columns must be a list (text or a whole number), not the text 'a'",
     "[graph]\nseparator = '::'": "graph.separator must be one character or empty, not '::'",
     "[model]\nname = 3": "model.name must be text, not the whole number 3",
     "[model.rank]\nx = 1": f"model.rank must be {SCALAR}, text or a list ({SCALAR} or text), not a table",
-    "version = 2": "has version 2, but this dura reads versions up to 1; update dura",
+    "version = 3": "has version 3, but this dura reads versions up to 2; update dura",
+    "version = 2\n[objective]": f"'objective' is not a part of the settings; the parts are version, {TABLES}, expected",
+    "version = 1\nobjective = 3": "objective must be a table, [objective], not 3",
+    "[objective]\nname = 'hinge'": "the objective 'hinge' is not known; known are cross-entropy, sampled-cross-entropy, "
+    "or set loss.name and candidates.name",
+    "[terms]\ntails = 0": "all weights in terms are zero, so there is nothing to train; set terms.tails = 1",
+    "[terms]\nrelations = -1": "terms.relations must be at least 0, not -1.0",
     "version = 0": "version must be at least 1, not 0",
     "version = '1'": "version must be a whole number, not the text '1'",
 }
@@ -301,5 +309,5 @@ def test_with_component_drops_the_old_options() -> None:
     assert experiment.model == Experiment().model
     assert Experiment().with_component("regularizer", "dura") == Experiment()
     assert Experiment().with_value("model.name", "cp").model == Component("cp", {})
-    with pytest.raises(BadInput, match=r"'training' is not a part with a name; those are model, regularizer,"):
+    with pytest.raises(BadInput, match=r"'training' is not a part with a name; the parts with a name are model, regularizer,"):
         Experiment().with_component("training", "x")

@@ -125,7 +125,7 @@ def test_own_file_with_a_header_gets_split_trained_and_asked(tmp_path: Path) -> 
         (["train", "--graph", "umsl"], "did you mean umls?"),
         (["train", "--graph", "nowhere/facts.tsv"], "there is no file nowhere/facts.tsv"),
         (["train", "--graph", "nations", "--model", "complexx"], "known are cp, distmult, complex, rescal"),
-        (["train", "--graph", "nations", "--regularizer", "n3", "--model", "rescal"], "not applicable to 'rescal'"),
+        (["train", "--graph", "nations", "--regularizer", "n3", "--model", "rescal"], "unlike those of 'rescal'"),
         (["train", "--graph", "nations", "--set", "regularizer.wait=1"], "did you mean 'weight'?"),
         (["train", "--graph", "nations", "--set", "nonsense"], "--set takes KEY=VALUE"),
         (["train", "--graph", "nations", "--rank", "0"], "model.rank is 0"),

@@ -253,7 +253,7 @@ REFUSALS: dict[str, Refusal] = {
         f"{name} on trescal": (
             dated_graph,
             {"model.name": "trescal", "regularizer.name": name},
-            f"the regularizer '{name}' is not applicable to 'trescal', whose relations are full matrices",
+            f"the regularizer '{name}' needs relations that act element by element, unlike those of 'trescal'",
         )
         for name in ("n3", "dura2", "dura12")
     },
@@ -261,14 +261,14 @@ REFUSALS: dict[str, Refusal] = {
         f"{name} on a static model": (
             random_graph,
             {"model.name": "complex", "regularizer.name": name, "smoothness.weight": 0.0},
-            f"the regularizer '{name}' is for facts with times, and 'complex' is static",
+            f"the regularizer '{name}' needs facts with times, and 'complex' is static",
         )
         for name in ("dura1", "dura2", "dura12")
     },
     "temporal model without times": (
         random_graph,
         {},
-        "'tcomplex' is a model of dated facts, and this graph has no times",
+        "'tcomplex' is a model for dated facts, and this graph has no times",
     ),
     "static model on times": (
         dated_graph,

@@ -40,18 +40,18 @@ def test_a_graph_is_read_once_and_each_choice_is_applied_once(
     dated_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, applied = list[str](), list[str]()
-    load, with_value = store.load_graph, Experiment.with_value
+    load, with_value = store.load_dated, Experiment.with_value
 
-    def counted(settings: Any, notify: Any = None) -> Any:
+    def counted(settings: Any, time: Any, notify: Any = None) -> Any:
         read.append(settings.source)
-        return load(settings, notify)
+        return load(settings, time, notify)
 
     def noted(self: Experiment, path: str, value: Any) -> Experiment:
         applied.append(path)
         return with_value(self, path, value)
 
     chosen = Choices(None, graph=str(dated_file), regularizer="n3", settings={"optimizer.lr": 0.2}, **QUICK)
-    monkeypatch.setattr(start, "load_graph", counted)
+    monkeypatch.setattr(start, "load_dated", counted)
     monkeypatch.setattr("dura.runs.run.train", lambda *given, **_: given[:2])
     monkeypatch.setattr(Experiment, "with_value", noted)
     experiment, graph = cast(Any, start_run(None, chosen, time="day", progress=False))

@@ -229,7 +229,7 @@ def restore(model: Model, state: Mapping[str, Tensor]) -> None:
 
 
 def adopt(model: Model, state: Mapping[str, Tensor]) -> None:
-    """Give a model this state without a copy."""
+    """Make these tensors the model's own, without a copy."""
     for name, own, found in list(fitting(model, state)):
         path, _, key = name.rpartition(".")
         module = model.get_submodule(path)

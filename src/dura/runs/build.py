@@ -124,7 +124,8 @@ def open_model(experiment: Experiment, sizes: Sizes, state: Mapping[str, Tensor]
             model = MODELS.build(experiment.model.name, experiment.model.options, sizes)
     else:
         model = build_model(experiment, sizes, "cpu")
-    adopt(model, state)
+    # A copy is aligned as a table that was trained: products of the mapped file's rows may round differently.
+    adopt(model, {name: tensor.clone() for name, tensor in state.items()})
     return model.to(place)
 
 
