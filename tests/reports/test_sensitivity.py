@@ -11,6 +11,8 @@ from dura.records import RunFolder
 from dura.reports.sensitivity import Point, along, centre, chosen_paths, draw, read_points, sheet, varied
 from dura.runs.api import choose
 from dura.types import BadInput
+from folders import TOY
+from folders import epoch as recorded
 
 
 def run(home: Path, mrr: float | None, end: bool = True, name: str = "umls/complex-dura", **settings: Any) -> Path:
@@ -18,13 +20,13 @@ def run(home: Path, mrr: float | None, end: bool = True, name: str = "umls/compl
     chosen = {path.replace("_", ".", 1): value for path, value in settings.items()}
     folder = RunFolder.create(home / f"run-{len(list(home.iterdir()))}")
     folder.write_settings(choose(name, settings=chosen).to_toml())
-    folder.describe({"name": name.partition("/")[0]})
+    folder.describe({**TOY, "name": name.partition("/")[0]})
     folder.append({"kind": "start"})
     if mrr is not None:
         for epoch, figure in ((1, mrr / 2), (2, mrr)):
-            folder.append({"kind": "epoch", "epoch": epoch, "loss": 1.0, "valid": {"mrr": figure}})
+            folder.append(recorded(epoch, figure))
     if end:
-        folder.append({"kind": "end", "epoch": 2})
+        folder.append({"kind": "end", "epoch": 2, "best_epoch": 2, "seconds": 1.0})
     return folder.path
 
 

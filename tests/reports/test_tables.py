@@ -110,7 +110,7 @@ def test_numbers_that_json_lacks_become_empty_cells(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("{", "as dura writes them: Expecting"),
+        ("{", "as dura writes them: it is not JSON"),
         ("[1]", "it is not a JSON object"),
         ('{"rows": []}', "it has no title"),
         ('{"title": 3, "rows": []}', "title is no text"),

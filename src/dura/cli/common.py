@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from dura.text import printable
 from dura.types import BadInput
 
 if TYPE_CHECKING:
@@ -52,12 +53,12 @@ def _plain(value: Any) -> Any:
 
 def say(sentence: str) -> None:
     """A line for the person at the terminal, on standard error."""
-    typer.echo(sentence, err=True)
+    typer.echo(printable(sentence), err=True)
 
 
 def fail(sentence: str, code: int) -> NoReturn:
     """End the command with one sentence."""
-    say(f"dura: {sentence}")
+    say(printable(f"dura: {sentence}", lines=False))
     sys.exit(code)
 
 

@@ -252,7 +252,7 @@ def _report(trained: Trained, as_json: bool) -> None:
     assert trained.path is not None
     records = RunFolder.open(trained.path).records()
     epochs = curve(records)
-    validated = [record for record in epochs if "valid" in record]
+    validated = [record for record in epochs if "valid" in record and None not in record["valid"].values()]
     best = max(validated, key=lambda record: record["valid"]["mrr"]) if validated else None
     document = {
         "run": str(trained.path),

@@ -11,11 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dura.records import write_atomic
+from dura.records import read_bytes, write_atomic
+from dura.text import parse_json, printable
 from dura.types import BadInput
 
 Cell = str | int | float | bool | None
 
+MOST_BYTES = 64 << 20
+"""Of a sheet's JSON file."""
 FORMAT = 1
 """The newest format of a sheet's JSON file that this program reads, and the one it writes."""
 
@@ -72,7 +75,7 @@ class Sheet:
             "  ".join(t.rjust(w) if r else t.ljust(w) for t, w, r in zip(row, widths, right, strict=True)).rstrip()
             for row in texts
         ]
-        return "\n".join([self.title, "", *lines, *([""] if self.notes else []), *self.notes])
+        return printable("\n".join([self.title, "", *lines, *([""] if self.notes else []), *self.notes]))
 
     def markdown(self) -> str:
         """A Markdown table under its title, the notes below."""
@@ -119,7 +122,7 @@ class Sheet:
     def read(cls, path: Path) -> Sheet:
         """The sheet of a JSON file that `write` left; what else stands in the file is passed over."""
         try:
-            found = json.loads(path.read_bytes())
+            found = parse_json(read_bytes(path.parent, path.name, MOST_BYTES))
             if not isinstance(found, dict):
                 raise ValueError("it is not a JSON object")
             if lacks := [key for key in ("title", "rows") if key not in found]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.records import RunFolder
-from dura.runs.store import load_tables, read_graph, read_settings
+from dura.runs.store import check_checkpoints, load_tables, read_graph, read_settings
 from dura.types import BadInput, Filter, Split
 
 if TYPE_CHECKING:
@@ -131,6 +131,7 @@ def open_run(path: str | Path, device: str = "cpu") -> Trained:
 
     folder = RunFolder.open(Path(path))
     experiment, graph = read_settings(folder), read_graph(folder)
+    check_checkpoints(folder, experiment, graph.sizes)
     checkpoints = Checkpoints(folder.path / "checkpoints")
     best = checkpoints.best()
     if best is not None and (packed := best[1].get("packed")):

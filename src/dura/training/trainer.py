@@ -23,6 +23,7 @@ from dura.objectives import Objective
 from dura.regularizers import Regularizer
 from dura.tables.table import Table
 from dura.training.checkpoint import Checkpoints
+from dura.training.restoring import check_progress, fill, fill_optimizer
 from dura.types import DuraError
 
 COLLAPSED = 1e-3
@@ -313,24 +314,10 @@ class Trainer:
 
     def restore(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
         """Continue from a checkpoint that `save` wrote."""
-        names = [name for name, _ in self.model.named_parameters()]
-        with torch.no_grad():
-            for name, table in self.model.named_parameters():
-                found = tensors.get(f"model.{name}")
-                if found is None or found.shape != table.shape:
-                    raise DuraError(
-                        f"the checkpoint does not fit the settings: the table {name!r} is missing or misshapen"
-                    )
-                table.copy_(found)
-        saved = self.optimizer.state_dict()
-        slots: dict[int, dict[str, Tensor]] = {}
-        for key, value in tensors.items():
-            kind, _, rest = key.partition(".")
-            if kind == "optimizer":
-                name, _, slot = rest.rpartition(".")
-                slots.setdefault(names.index(name), {})[slot] = value
-        self.optimizer.load_state_dict({"state": slots, "param_groups": saved["param_groups"]})
-        self.progress = Progress(**state["progress"])
+        progress = check_progress(state, list(Progress.__dataclass_fields__))
+        fill(self.model, {name.removeprefix("model."): tensor for name, tensor in tensors.items()})
+        fill_optimizer(self.optimizer, [name for name, _ in self.model.named_parameters()], tensors)
+        self.progress = Progress(**progress)
         if state["threads"] != torch.get_num_threads():
             self.notice(
                 f"the run used {state['threads']} threads so far and now uses {torch.get_num_threads()}: "
