@@ -50,7 +50,8 @@ def evaluation(
 
 def epoch(number: int, mrr: float | None = None, seconds: float = 90.0) -> dict[str, Any]:
     """A record of kind "epoch", with valid metrics if an MRR is given."""
-    valid = None if mrr is None else {"mrr": mrr, "hits@1": mrr - 0.1, "hits@3": mrr + 0.05, "hits@10": mrr + 0.1}
+    hits = {"hits@1": -0.1, "hits@3": 0.05, "hits@10": 0.1}
+    valid = None if mrr is None else {"mrr": mrr, **{k: min(1.0, max(0.0, mrr + more)) for k, more in hits.items()}}
     return {
         "kind": "epoch",
         "epoch": number,
@@ -85,11 +86,14 @@ def run_folder(
     return path
 
 
+TOY = {"name": "toy", "digest": "d", "entities": 3, "relations": 1, "train": 2, "valid": 0, "test": 0}
+
+
 def toy_run(path: Path) -> RunFolder:
     """The smallest run folder there is."""
     run = RunFolder.create(path)
     run.write_settings("version = 1\n")
-    run.describe(graph={"name": "toy", "digest": "d", "entities": 3})
+    run.describe(graph=TOY)
     return run
 
 

@@ -309,5 +309,7 @@ def test_with_component_drops_the_old_options() -> None:
     assert experiment.model == Experiment().model
     assert Experiment().with_component("regularizer", "dura") == Experiment()
     assert Experiment().with_value("model.name", "cp").model == Component("cp", {})
-    with pytest.raises(BadInput, match=r"'training' is not a part with a name; the parts with a name are model, regularizer,"):
+    with pytest.raises(
+        BadInput, match=r"'training' is not a part with a name; the parts with a name are model, regularizer,"
+    ):
         Experiment().with_component("training", "x")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import re
-import tomllib
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -20,6 +19,7 @@ from typing import Any, Literal, TypeVar
 import tomli_w
 
 from dura.registry import Scalar, Value, check_value, did_you_mean
+from dura.text import parse_toml, shown
 from dura.types import BadInput
 
 VERSION = 2
@@ -205,7 +205,9 @@ class Experiment:
             for table, given in data.items():
                 if table not in known:
                     hint = did_you_mean(table, known)
-                    raise BadInput(f"{table!r} is not a part of the settings; the parts are {', '.join(known)}{hint}")
+                    raise BadInput(
+                        f"{shown(table)} is not a part of the settings; the parts are {', '.join(known)}{hint}"
+                    )
                 if table != "version":
                     read[table] = _read_table(given, table, getattr(default, table))
             return replace(default, **read)
@@ -218,12 +220,12 @@ class Experiment:
         where = where or ("settings" if isinstance(source, str) else str(source))
         try:
             text = source if isinstance(source, str) else source.read_bytes().decode("utf-8")
-            data = tomllib.loads(text)
+            data = parse_toml(text)
         except OSError as error:
             raise BadInput(f"{where}: cannot be read: {error.strerror or error}") from error
         except UnicodeDecodeError as error:
             raise BadInput(f"{where}: is not UTF-8 text (byte {error.start + 1})") from error
-        except (ValueError, RecursionError) as error:  # a number of too many digits is a plain ValueError
+        except ValueError as error:
             raise BadInput(f"{where}: is not valid TOML: {error}") from error
         return cls.from_dict(data, where)
 
@@ -314,8 +316,8 @@ class Experiment:
         hint = f"; did you mean {same[0]!r}?" if same else did_you_mean(path, paths)
         table = path.partition(".")[0]
         if own := [known.partition(".")[2] for known in paths if known.startswith(f"{table}.")]:
-            return f"{path!r} is not a setting; {table} has {', '.join(own)}{hint}"
-        return f"{path!r} is not a setting; they begin with {', '.join(_TABLES)}{hint}"
+            return f"{shown(path)} is not a setting; {table} has {', '.join(own)}{hint}"
+        return f"{shown(path)} is not a setting; they begin with {', '.join(_TABLES)}{hint}"
 
 
 def _current(data: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -372,7 +374,7 @@ def _check_fields(settings: Section, table: str) -> None:
 def _read_table(given: object, table: str, default: object) -> object:
     """One table of a settings file as a value of the default's class."""
     if not isinstance(given, Mapping):
-        raise BadInput(f"{table} must be a table, [{table}], not {given!r}")
+        raise BadInput(f"{table} must be a table, [{table}], not {shown(given)}")
     if isinstance(default, Component):
         # A table replaces the default's options even if it leaves the name out.
         name = given.get("name", default.name)
@@ -382,7 +384,7 @@ def _read_table(given: object, table: str, default: object) -> object:
         for key in given:
             if key not in known:
                 hint = did_you_mean(key, known)
-                raise BadInput(f"{table}.{key} is not a setting; {table} has {', '.join(known)}{hint}")
+                raise BadInput(f"{table}.{shown(key)[1:-1]} is not a setting; {table} has {', '.join(known)}{hint}")
         return replace(default, **given)
     return dict(given)
 
@@ -394,8 +396,8 @@ def _listed(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _parse(text: str) -> Any:
     """A TOML value if the text is one (dates are not: no setting wants them), else the text itself."""
-    with contextlib.suppress(ValueError, RecursionError):
-        read = tomllib.loads(f"value = {text}")
+    with contextlib.suppress(ValueError):
+        read = parse_toml(f"value = {text}")
         if list(read) == ["value"] and not isinstance(read["value"], dt.date | dt.time):
             return read["value"]
     # TOML wants digits on both sides of the point, people type .05

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, Union, cast
 
+from dura.text import shown
 from dura.types import BadInput, DuraError
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class Registry(Generic[T]):
             if point is None:
                 known = self.names()
                 hint = did_you_mean(name, known)
-                raise BadInput(f"the {self.kind} {name!r} is not known; known are {', '.join(known)}{hint}")
+                raise BadInput(f"the {self.kind} {shown(name)} is not known; known are {', '.join(known)}{hint}")
             row = self._members[name] = self._load(point)
         elif isinstance(row, str):
             module, _, attribute = row.partition(":")
@@ -119,7 +120,9 @@ class Registry(Generic[T]):
         for key in options:
             if key not in known:
                 has = f"it has {', '.join(known)}" if known else "it has none"
-                raise BadInput(f"{self.kind}.{key} is not a setting of {name!r}; {has}{did_you_mean(key, known)}")
+                raise BadInput(
+                    f"{self.kind}.{shown(key)[1:-1]} is not a setting of {name!r}; {has}{did_you_mean(key, known)}"
+                )
         for key, option in known.items():
             if option.required and key not in options:
                 raise BadInput(f"the {self.kind} {name!r} needs the setting {self.kind}.{key}, {describe(option.type)}")
@@ -250,12 +253,12 @@ def _given(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return f"the text {value!r}"
+        return f"the text {shown(value)}"
     if isinstance(value, float) and not math.isfinite(value):
         return f"{value}, which is not finite"
     if isinstance(value, int | float):
-        return f"the {'whole ' if isinstance(value, int) else ''}number {value}"
+        return f"the {'whole ' if isinstance(value, int) else ''}number {shown(value)}"
     if isinstance(value, list | tuple):
         endless = any(isinstance(item, float) and not math.isfinite(item) for item in value)
-        return f"the list {list(value)!r}{', which has numbers that are not finite' if endless else ''}"
-    return {dict: "a table", types.NoneType: "nothing"}.get(type(value), f"{value!r}")
+        return f"the list {shown(list(value))}{', which has numbers that are not finite' if endless else ''}"
+    return {dict: "a table", types.NoneType: "nothing"}.get(type(value), shown(value))

@@ -248,7 +248,7 @@ def test_markdown_links_figures_that_are_there(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert "| test | realistic | 0.3457 | 0.2457 | 0.3957 | 0.4457 | 12.3 | 0.9000 | 40 |" in text
     assert "| N-N | 0.2500 |" in text
-    assert "```toml\nversion = 1\n" in text
+    assert "```toml\nversion = 2\n" in text
 
 
 def test_tables_of_studies_become_sections_with_their_figures(tmp_path: Path) -> None:

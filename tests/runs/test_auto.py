@@ -16,7 +16,8 @@ from dura.runs import auto
 from dura.runs.api import choose
 from dura.runs.run import resume, train
 from dura.training.trainer import Progress
-from dura.types import BadInput
+from dura.types import BadInput, DuraError
+from graphs import random_graph
 
 
 class Ear:
@@ -63,6 +64,13 @@ def test_a_sampled_run_learns_nearly_as_much_as_the_whole(draw: str) -> None:
     whole, part = (train(choose(None, settings=settings | more), graph) for more in ({}, sampled))
     assert whole.evaluate().metrics.mrr > 0.85
     assert part.evaluate().metrics.mrr > whole.evaluate().metrics.mrr - 0.06
+
+
+def test_a_learning_rate_that_no_table_can_hold_is_one_sentence() -> None:
+    """Few rows of CP's heads have a gradient in a step, so the optimizer goes by rows, whose product takes no such number."""
+    settings = choose(None, model="cp", rank=4, batch="auto", settings={"optimizer.lr": 1e308})
+    with pytest.raises(DuraError, match="the loss became nan .* try a smaller learning rate"):
+        train(settings, random_graph(entities=300, facts=900))
 
 
 def test_what_was_not_settled_is_no_number() -> None:

@@ -19,6 +19,7 @@ from dura.runs.run import resume, train
 from dura.runs.trackers import TRACKERS, MLflow, TrackedRun, Tracker, figures, open_trackers, tracking
 from dura.training.trainer import Interrupted
 from dura.types import BadInput, DuraError
+from folders import epoch
 from graphs import random_graph
 
 GRAPH = random_graph()
@@ -109,7 +110,7 @@ def test_records_after_the_checkpoint_are_not_told_twice(tmp_path: Path) -> None
     """A killed run left an epoch in its records that the resumed one does again: its new figures count, once."""
     with pytest.raises(Interrupted):
         start(tmp_path / "run", stop_after=1)
-    RunFolder(tmp_path / "run").append({"kind": "epoch", "epoch": 4, "loss": -1.0})
+    RunFolder(tmp_path / "run").append({**epoch(4), "loss": -1.0})
     notes = Notes()
     go_on(tmp_path / "run", notes)
     assert told_epochs(notes) == [1, 2, 3, 4, 5]

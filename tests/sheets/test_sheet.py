@@ -110,7 +110,7 @@ def test_numbers_that_json_lacks_become_empty_places(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("{", "is not a table that dura wrote: Expecting"),
+        ("{", "is not a table that dura wrote: it is not JSON"),
         ("[1]", "it is not a JSON object"),
         ('{"rows": []}', "it has no title"),
         ('{"title": 3, "rows": []}', "title is not text"),
@@ -119,7 +119,7 @@ def test_numbers_that_json_lacks_become_empty_places(tmp_path: Path) -> None:
         ('{"title": "t", "rows": [], "format": 2}', "update dura"),
         ('{"title": "t", "rows": [], "notes": [1]}', "a note is not text"),
         ('{"title": "t", "rows": [], "digits": {"a": 1e9}}', "digits are not whole numbers"),
-        ("[" * 100_000, "recursion"),
+        ("[" * 100_000, "nested more than 32 deep"),
     ],
 )
 def test_a_file_that_is_no_table_is_one_sentence(tmp_path: Path, content: str, why: str) -> None:

@@ -262,7 +262,7 @@ def test_a_damaged_best_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [({"format": 2}, "has format 2, but this dura reads formats up to 1; update dura"),
-     ({"file": "../x.safetensors"}, "names a file outside its folder")],
+     ({"file": "../x.safetensors"}, "'../x.safetensors' is not a file of tensors in its folder")],
 )  # fmt: skip
 def test_foreign_json_is_refused(tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
     from dura.training.checkpoint import _checksum

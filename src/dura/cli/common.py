@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from dura.text import printable
 from dura.types import BadInput
 from dura.words import finite
 
@@ -44,12 +45,12 @@ def print_json(document: Mapping[str, Any]) -> None:
 
 def say(sentence: str) -> None:
     """Write a line on standard error."""
-    typer.echo(sentence, err=True)
+    typer.echo(printable(sentence), err=True)
 
 
 def fail(sentence: str, code: int) -> NoReturn:
     """End the command with one sentence."""
-    say(f"dura: {sentence}")
+    say(printable(f"dura: {sentence}", lines=False))
     sys.exit(code)
 
 

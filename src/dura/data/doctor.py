@@ -20,6 +20,7 @@ from dura.data.leaks import Leak, find_leaks
 from dura.data.loading import Loaded, Shares, load_with_notes
 from dura.data.readers import ReadOptions
 from dura.data.times import Times
+from dura.text import printable
 from dura.types import SPLITS, IntArray
 
 Severity = Literal["ok", "notice", "warning", "error"]
@@ -66,7 +67,7 @@ class Report:
         for finding in self.findings:
             lines.append(f"{finding.severity:<8}{finding.topic}: {finding.text}")
             lines += [f"          {line}" for line in finding.details.get("lines", [])]
-        return lines
+        return [printable(line, lines=False) for line in lines]
 
 
 def check(

@@ -13,6 +13,7 @@ from dura.data.graph import Graph
 from dura.evaluation.metrics import HITS, Group, by, metrics
 from dura.evaluation.ranking import rank
 from dura.models import Model
+from dura.text import printable
 from dura.types import TIES, BadInput, Filter, IntArray, Metrics, Ranks, Split, Ties, __version__
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class Result:
             lines += [f"{name:<{width}}" + "".join(map(_cell, figures.values())) for name, figures in rows[:SHOWN]]
             if len(rows) > SHOWN:
                 lines.append(f"… and {len(rows) - SHOWN:,} more")
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
     def _rows(self) -> Iterator[tuple[str, str, Metrics]]:
         yield from (("ties", name, m) for name, m in self.ties.items())

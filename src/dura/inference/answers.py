@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from dura.text import printable
 from dura.types import BadInput, DuraError
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Question:
 
     def __str__(self) -> str:
         parts = [self.head or HOLE, self.relation, self.tail or HOLE, *([self.time] if self.time else [])]
-        return f"({', '.join(parts)})"
+        return printable(f"({', '.join(parts)})")
 
     def to_dict(self) -> dict[str, str]:
         """What is given, without the hole."""
@@ -65,7 +66,7 @@ class Answer:
     @property
     def shown(self) -> str:
         """The entity as it is printed."""
-        return self.entity if self.label == self.entity else f"{self.entity} ({self.label})"
+        return printable(self.entity if self.label == self.entity else f"{self.entity} ({self.label})")
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class TimeAnswer:
     @property
     def shown(self) -> str:
         """The time as it is printed."""
-        return self.time
+        return printable(self.time)
 
 
 A = TypeVar("A", bound=Answer | TimeAnswer)

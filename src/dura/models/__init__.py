@@ -15,7 +15,8 @@ from dura.registry import Registry
 if TYPE_CHECKING:
     from dura.models.bilinear import SemanticMatching
     from dura.models.comparators import L1, L2, Biased, Comparator, Dot, Modulus, SquaredL2
-    from dura.models.model import Model, adopt, restore
+    from dura.models.model import Model
+    from dura.models.state import adopt, restore
     from dura.models.static import CP, RESCAL, ComplEx, DistMult
     from dura.models.temporal import TRESCAL, TComplEx, Temporal, TNTComplEx
 
@@ -35,7 +36,8 @@ MODELS: Registry[Model] = Registry(
 _HOMES = {
     "SemanticMatching": "dura.models.bilinear",
     **dict.fromkeys(("L1", "L2", "Biased", "Comparator", "Dot", "Modulus", "SquaredL2"), "dura.models.comparators"),
-    **dict.fromkeys(("Model", "adopt", "restore"), "dura.models.model"),
+    "Model": "dura.models.model",
+    **dict.fromkeys(("adopt", "restore"), "dura.models.state"),
     **dict.fromkeys(("CP", "RESCAL", "ComplEx", "DistMult"), "dura.models.static"),
     **dict.fromkeys(("TRESCAL", "TComplEx", "Temporal", "TNTComplEx"), "dura.models.temporal"),
 }

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from dura.models.comparators import Comparator, Dot
 from dura.tables import Packed, Table
-from dura.types import BadInput, DuraError, Factors, Sizes, Traits
+from dura.types import BadInput, Factors, Sizes, Traits
 
 LARGEST_RANK = 100_000
 Ask = Literal["relations", "times"]
@@ -199,43 +199,3 @@ class Model(nn.Module, ABC):
                 yield
         finally:
             self.train(before)
-
-
-def fitting(model: Model, state: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """Name, own tensor and given tensor of all parameters and buffers, or an error if they do not fit each other."""
-    given = {model.renamed.get(name, name): tensor for name, tensor in state.items()}
-    for name, own in model.state_dict(keep_vars=True).items():
-        found = given.pop(name, None)
-        if found is None:
-            raise DuraError(f"the checkpoint does not fit the settings: {name!r} is missing")
-        if found.shape != own.shape or found.dtype != own.dtype:
-            raise DuraError(
-                f"the checkpoint does not fit the settings: {name!r} is {_described(found)} instead of {_described(own)}"
-            )
-        yield name, own, found
-    if given:
-        raise DuraError(f"the checkpoint does not fit the settings: the model has no {next(iter(given))!r}")
-
-
-def _described(tensor: Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
-
-
-def restore(model: Model, state: Mapping[str, Tensor]) -> None:
-    """Copy a state into a model."""
-    with torch.no_grad():
-        for _, own, found in list(fitting(model, state)):
-            own.copy_(found)
-
-
-def adopt(model: Model, state: Mapping[str, Tensor]) -> None:
-    """Make these tensors the model's own, without a copy."""
-    for name, own, found in list(fitting(model, state)):
-        path, _, key = name.rpartition(".")
-        module = model.get_submodule(path)
-        if isinstance(own, Table):
-            module._parameters[key] = Table(found)
-        elif isinstance(own, nn.Parameter):
-            module._parameters[key] = nn.Parameter(found, requires_grad=own.requires_grad)
-        else:
-            module._buffers[key] = found

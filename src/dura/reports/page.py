@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from dura.records import write_atomic
+from dura.records import read_bytes, write_atomic
 from dura.reports.blocks import Block, Figure, Gallery, Page, Section
 from dura.reports.comparison import comparison
 from dura.reports.html import page_html
 from dura.reports.markdown import page_markdown
 from dura.reports.runs import Run, read_runs
 from dura.reports.single import in_short, single
-from dura.sheets.sheet import Sheet
+from dura.sheets.sheet import MOST_BYTES, Sheet
 from dura.types import BadInput, __version__
 
 FOOTER = f"Made by dura {__version__} from the records of the runs."
@@ -69,7 +69,7 @@ def _drawn(path: Path, caption: str) -> Figure | None:
     for kind in kinds:
         file = path.with_name(f"{path.name}.{kind}")
         if file.is_file():
-            return Figure(path.name, caption, file.read_bytes(), kind)
+            return Figure(path.name, caption, read_bytes(file.parent, file.name, MOST_BYTES), kind)
     return None
 
 

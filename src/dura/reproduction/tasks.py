@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dura.config import Experiment
-from dura.records import RunFolder, curve, write_atomic
+from dura.records import Damage, RunFolder, curve, read_json, write_atomic
 from dura.reproduction.cells import Cell
 from dura.runs.build import complete
 from dura.runs.store import read_settings
@@ -77,10 +77,10 @@ class Task:
     def result(self) -> dict[str, Any] | None:
         """The result; None if there is none yet or its file is damaged. A result of other settings is an error."""
         try:
-            found: Any = json.loads(self._result.read_bytes())
-        except (FileNotFoundError, ValueError):
+            found: Any = read_json(self._result.parent, self._result.name)
+        except Damage:
             return None
-        version = found.get("format") if isinstance(found, dict) else None
+        version = found.get("format")
         if isinstance(version, int) and version > FORMAT:
             raise DuraError(f"{self._result} has format {version}, but this dura reads up to {FORMAT}; update dura")
         if not _whole(found):

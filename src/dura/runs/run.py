@@ -14,7 +14,7 @@ from dura.models import Temporal, restore
 from dura.records import RunFolder
 from dura.runs.auto import settle
 from dura.runs.build import Parts, build, complete, questions_of, torch_settings
-from dura.runs.store import read_graph, read_settings, write_graph
+from dura.runs.store import check_checkpoints, read_graph, read_settings, write_graph
 from dura.runs.trained import Trained, open_run
 from dura.tables.table import flushing
 from dura.training.checkpoint import Checkpoints
@@ -85,6 +85,7 @@ def resume(
     """Continue a stopped run, with the same steps as if it had never stopped."""
     folder = RunFolder.open(path)
     experiment, graph = read_settings(folder), read_graph(folder)
+    check_checkpoints(folder, experiment, graph.sizes)
     parts = build(experiment, graph.sizes)
     with folder.lock(), torch_settings(experiment, parts.model):
         trainer = _trainer(experiment, graph, parts, folder, listeners, stopped)
@@ -100,7 +101,7 @@ def _restore(trainer: Trainer, folder: RunFolder) -> None:
     newest = checkpoints.newest(trainer.notice)
     if newest is not None:
         trainer.restore(*newest)
-        if trainer.progress.best_epoch and not checkpoints.best_is_whole():
+        if trainer.progress.best_epoch and trainer.validate is not None and not checkpoints.best_is_whole():
             trainer.notice("the best checkpoint is missing or damaged; the newest takes its place")
             trainer.renew_best()
         return

@@ -1,12 +1,15 @@
 """Store: graphs into the run folder and out of it again, and tables into a model.
 
-The run keeps ids and names itself, so that it can be evaluated and queried where the original files are not.
+The run keeps ids and names itself, so that it can be evaluated and queried without the original files. A run folder may come from
+a stranger: what is read is checked before it is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import numpy as np
 
@@ -16,8 +19,23 @@ from dura.data.loading import Shares, load_with_notes, tell
 from dura.data.readers import ColumnChoice, ReadOptions
 from dura.data.times import Times
 from dura.data.vocabulary import Vocabulary
-from dura.records import PLAIN, RunFolder, write_atomic
-from dura.types import SPLITS, DuraError, IntArray
+from dura.records import PLAIN, Damage, RunFolder, read_names, read_pairs, write_atomic
+from dura.records.reading import MOST_JSON, open_file
+from dura.records.schema import FIGURE, WHOLE, check
+from dura.records.tensors import read_header
+from dura.text import printable, shown
+from dura.types import SPLITS, BadInput, DuraError, IntArray, Sizes, Split
+
+if TYPE_CHECKING:
+    from dura.models.state import Form
+
+V = TypeVar("V", bound=Vocabulary)
+
+WIDEST = 5
+"""Numbers of a fact with begin and end."""
+_STATE = {"packed?": {"format": Annotated[int, 1, 2**31]}, "epoch?": WHOLE, "valid_mrr?": FIGURE, "threads?": WHOLE}
+MOST_SLOTS = 16
+"""A checkpoint with the optimizer's state has at most this many times the bytes of the model's tables."""
 
 
 def load_graph(settings: GraphSettings, notify: Callable[[str], None] | None = None) -> Graph:
@@ -56,7 +74,8 @@ def write_graph(folder: RunFolder, graph: Graph, version: int = PLAIN) -> None:
         write_atomic(folder.path / "times.txt", graph.times.text().encode())
     if graph.labels:
         # A label is for reading only, so white space in it may become a blank; a name must stay what it is.
-        lines = "".join(f"{name}\t{' '.join(label.split())}\n" for name, label in graph.labels.items())
+        labels = {name: " ".join(label.split()) for name, label in graph.labels.items() if name in graph.entities}
+        lines = "".join(f"{name}\t{label}\n" for name, label in labels.items())
         write_atomic(folder.path / "labels.tsv", lines.encode())
     facts: dict[str, IntArray] = {split: np.ascontiguousarray(graph.facts(split), dtype=np.int32) for split in SPLITS}
     write_atomic(folder.path / "facts.safetensors", safetensors.numpy.save(facts))
@@ -75,26 +94,18 @@ def write_graph(folder: RunFolder, graph: Graph, version: int = PLAIN) -> None:
 
 def read_graph(folder: RunFolder) -> Graph:
     """The graph that a run was trained on; damage is noticed by its digest."""
-    import safetensors
-    import safetensors.numpy
-
-    try:
-        about = folder.about()["graph"]
-        digest = str(about["digest"])
-        facts = safetensors.numpy.load_file(folder.path / "facts.safetensors")
-        graph = Graph(
-            name=about["name"],
-            entities=Vocabulary.read(folder.path / "entities.txt"),
-            relations=Vocabulary.read(folder.path / "relations.txt"),
-            labels=_labels(folder),
-            times=Times.read(folder.path / "times.txt") if about.get("times") else None,
-            train=facts["train"],
-            valid=facts["valid"],
-            test=facts["test"],
-        )
-    except (OSError, KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:
-        raise DuraError(f"the graph in the run folder {folder.path} cannot be read: {error!r}") from None
-    if graph.digest != digest:
+    about = folder.about()["graph"]
+    entities = _vocabulary(Vocabulary, folder, "entities.txt", about["entities"])
+    relations = _vocabulary(Vocabulary, folder, "relations.txt", about["relations"])
+    times = _vocabulary(Times, folder, "times.txt", about["times"]) if about.get("times") else None
+    labels = read_pairs(folder.path, "labels.tsv", len(entities))
+    if strange := [name for name in labels if name not in entities]:
+        raise Damage(f"{folder.path / 'labels.tsv'} is damaged: {shown(strange[0])} is not an entity of the graph")
+    facts = _facts(folder, {split: about[split] for split in SPLITS})
+    name = printable(about["name"], lines=False)
+    graph = Graph(name=name, entities=entities, relations=relations, labels=labels, times=times, **facts)
+    _check_ids(folder, graph)
+    if graph.digest != about["digest"]:
         raise DuraError(
             f"the graph in the run folder {folder.path} was changed or damaged: its digest is not the one it was "
             "trained on; put back its names (entities.txt, relations.txt, times.txt) and facts.safetensors as they were"
@@ -102,9 +113,95 @@ def read_graph(folder: RunFolder) -> Graph:
     return graph
 
 
-def _labels(folder: RunFolder) -> dict[str, str]:
-    path = folder.path / "labels.tsv"
-    if not path.exists():
-        return {}
-    lines = path.read_bytes().decode().split("\n")[:-1]
-    return dict(line.rsplit("\t", 1) for line in lines)
+def _vocabulary(kind: type[V], folder: RunFolder, name: str, count: int) -> V:
+    """The names of a file, which must be distinct and in their order: ids would mean other names."""
+    names = read_names(folder.path, name, count)
+    vocabulary = kind(names)
+    if list(vocabulary) != names:
+        raise Damage(f"{folder.path / name} is damaged: its names are not distinct and in their order")
+    return vocabulary
+
+
+def _facts(folder: RunFolder, counts: Mapping[Split, int]) -> dict[str, IntArray]:
+    """The facts of each split, as many as run.json tells of."""
+    path, facts = folder.path / "facts.safetensors", dict[str, IntArray]()
+    with open_file(folder.path, path.name, MOST_JSON + 4 * WIDEST * sum(counts.values())) as (file, size):
+        stored = read_header(file, size, path)
+        for split, count in counts.items():
+            found = stored.get(split)
+            if found is None or found.dtype != "I32" or found.shape[:1] != (count,) or len(found.shape) != 2:
+                raise Damage(f"{path} is damaged: {split} must be {count:,} rows of int32 numbers, as run.json says")
+            file.seek(found.begin)
+            numbers = np.frombuffer(file.read(found.end - found.begin), dtype="<i4")
+            facts[split] = numbers.reshape(found.shape).astype(np.int32)
+    return facts
+
+
+def _check_ids(folder: RunFolder, graph: Graph) -> None:
+    """Refuse facts that name what the graph does not have, and intervals that end before they begin."""
+    path, sizes = folder.path / "facts.safetensors", graph.sizes
+    for split in SPLITS:
+        facts = graph.facts(split)
+        for ids, names in zip(
+            facts.T, (sizes.entities, sizes.relations, sizes.entities, *2 * (sizes.times,)), strict=False
+        ):
+            if len(ids) and not 0 <= ids.min() <= ids.max() < names:
+                raise Damage(f"{path} is damaged: {split} has an id outside of the {names:,} names of its column")
+        if graph.times is not None and facts.shape[1] == WIDEST:
+            begin, end, none = facts[:, 3], facts[:, 4], len(graph.times.positions)
+            if ((begin > end) | ((begin == none) != (end == none))).any():
+                raise Damage(f"{path} is damaged: {split} has a fact that ends before it begins")
+
+
+def check_checkpoints(folder: RunFolder, experiment: Experiment, sizes: Sizes) -> None:
+    """Compare what the checkpoints say they hold with the model of the settings, before either of them takes memory."""
+    from dura.models import MODELS
+    from dura.models.state import MISFIT, check_forms
+    from dura.training.checkpoint import Checkpoints
+    from dura.training.restoring import PROGRESS
+
+    renamed = MODELS.get(experiment.model.name).renamed
+    for outline in Checkpoints(folder.path / "checkpoints").outlines():
+        try:
+            check(outline.state, _STATE | {"progress?": PROGRESS})
+        except BadInput as error:
+            raise Damage(f"{outline.path} is damaged: {error}") from None
+        packed = outline.state.get("packed")
+        declared = _declared(experiment, replace(sizes, entities=1) if packed else sizes)
+        if declared is None:
+            continue
+        bytes_ = sum(math.prod(shape) * (1 if packed else dtype.itemsize) for dtype, shape in declared.values())
+        if bytes_ > outline.bytes or (not packed and outline.bytes > MOST_JSON + MOST_SLOTS * bytes_):
+            raise DuraError(
+                f"{outline.path} {MISFIT} its tables have {outline.bytes:,} bytes, "
+                f"and a model of the settings has {bytes_:,}"
+            )
+        if not packed:
+            own = {name: form for name, form in outline.tensors.items() if not name.startswith("optimizer.")}
+            if outline.path.name.startswith("step"):
+                own = {name.removeprefix("model."): form for name, form in own.items()}
+            check_forms(declared, {renamed.get(name, name): form for name, form in own.items()}, outline.path)
+        elif strange := [name for name in outline.tensors if _table(name, renamed) not in declared]:
+            raise DuraError(f"{outline.path} {MISFIT} the model has no table {shown(strange[0])}")
+
+
+def _table(name: str, renamed: Mapping[str, str]) -> str:
+    """The table that a packed tensor TABLE.PART belongs to."""
+    table = name.partition(".")[0]
+    return renamed.get(table, table)
+
+
+def _declared(experiment: Experiment, sizes: Sizes) -> dict[str, Form] | None:
+    """The tensors of the model that the settings describe, without making them; None where the model does not allow that."""
+    import torch
+
+    from dura.models import MODELS
+    from dura.models.state import forms
+
+    try:
+        with torch.device("meta"):
+            return forms(MODELS.build(experiment.model.name, experiment.model.options, sizes).state_dict())
+    except RuntimeError as error:  # a model of another package may compute with its tables while it is made
+        if "overflow" in str(error):
+            raise DuraError("the settings describe a model that is too large for any machine") from None
+        return None

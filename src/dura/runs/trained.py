@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.records import RunFolder
-from dura.runs.store import read_graph, read_settings
+from dura.runs.store import check_checkpoints, read_graph, read_settings
 from dura.types import BadInput, Filter, Split, __version__
 
 if TYPE_CHECKING:
@@ -177,6 +177,7 @@ def open_run(path: str | Path, device: str = "cpu") -> Trained:
 
     folder = RunFolder.open(Path(path))
     experiment, graph = read_settings(folder), read_graph(folder)
+    check_checkpoints(folder, experiment, graph.sizes)
     checkpoints = Checkpoints(folder.path / "checkpoints")
     best = checkpoints.best()
     if best is not None and (packed := best[1].get("packed")):

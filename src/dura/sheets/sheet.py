@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dura.records import write_atomic
+from dura.records import read_bytes, write_atomic
+from dura.text import parse_json, printable
 from dura.types import BadInput
 from dura.words import finite
 
@@ -20,6 +21,8 @@ Plain = str | int | float | bool | None
 
 MOST_DIGITS = 100
 """A file that asks for more decimals is refused."""
+MOST_BYTES = 64 << 20
+"""A sheet's JSON file with more bytes is refused."""
 FORMAT = 1
 """The format of a sheet's JSON file that this program writes, and the newest that it reads."""
 
@@ -76,7 +79,7 @@ class Sheet:
             "  ".join(t.rjust(w) if r else t.ljust(w) for t, w, r in zip(row, widths, right, strict=True)).rstrip()
             for row in texts
         ]
-        return "\n".join([self.title, "", *lines, *([""] if self.notes else []), *self.notes])
+        return printable("\n".join([self.title, "", *lines, *([""] if self.notes else []), *self.notes]))
 
     def markdown(self) -> str:
         """A Markdown table under its title, with the notes below it."""
@@ -123,7 +126,7 @@ class Sheet:
     def read(cls, path: Path) -> Sheet:
         """The sheet of a JSON file that `write` left; other content of the file is ignored."""
         try:
-            found = json.loads(path.read_bytes())
+            found = parse_json(read_bytes(path.parent, path.name, MOST_BYTES))
             if not isinstance(found, dict):
                 raise ValueError("it is not a JSON object")
             if lacks := [key for key in ("title", "rows") if key not in found]:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -36,6 +35,7 @@ from dura.config import Experiment
 from dura.registry import Scalar, check_value, did_you_mean
 from dura.runs.api import choose
 from dura.runs.presets import presets
+from dura.text import parse_toml
 from dura.types import BadInput, Sizes
 
 Method = Literal["tpe", "grid", "each"]
@@ -173,10 +173,10 @@ class Sweep:
         """The sweep of a file."""
         where = where or str(source)
         try:
-            return cls.from_dict(tomllib.loads(source.read_bytes().decode("utf-8")), where)
+            return cls.from_dict(parse_toml(source.read_bytes().decode("utf-8")), where)
         except OSError as error:
             raise BadInput(f"{where}: cannot be read: {error.strerror or error}") from error
-        except (ValueError, RecursionError) as error:
+        except ValueError as error:
             raise BadInput(f"{where}: is not valid TOML: {error}") from error
 
     def to_toml(self) -> str:

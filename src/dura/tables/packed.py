@@ -36,6 +36,8 @@ class Packed(ABC):
 
     def __init__(self, data: Tensor, scale: Tensor | None, shape: tuple[int, int]) -> None:
         self.data, self.scale, self.shape = data, scale, shape
+        if scale is None and data.dtype == torch.int8:
+            raise DuraError("a packed table is damaged: its int8 numbers have no scale")
         if scale is not None and (scale.shape != shape[:1] or scale.dtype != torch.float32):
             raise DuraError("a packed table is damaged: it needs one float32 scale per row")
 

@@ -1,8 +1,8 @@
-"""Checkpoints: tensors in safetensors beside a JSON file with the rest; no pickle.
+"""Checkpoints: tensors in safetensors next to a JSON file with the rest; no pickle.
 
-A checkpoint is a pair of files. The tensors are written first, then the JSON that names them with their size
-and SHA-256 and carries a checksum of itself: a checkpoint counts only where its JSON stands, so that the
-process may be killed at any moment. Old files go only after the new pair is complete.
+A checkpoint is a pair of files. The tensors are written first, then the JSON that names them with their size and SHA-256 and
+carries a checksum of itself. A checkpoint counts only if its JSON is there, so the process may be killed at any moment. Old files
+are removed only after the new pair is complete.
 
 ```
 step-000000123.safetensors  step-000000123.json     the newest two, to continue from
@@ -16,18 +16,24 @@ import contextlib
 import hashlib
 import json
 import math
+import mmap
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-import safetensors
-import safetensors.torch
 import torch
 from torch import Tensor
 
-from dura.records import disk_error, write_atomic
-from dura.types import DuraError
+from dura.records import Damage, disk_error, read_json, write_atomic
+from dura.records.reading import open_file
+from dura.records.schema import WHOLE, check
+from dura.records.tensors import SIZES, Stored, read_header
+from dura.text import shown
+from dura.types import BadInput, DuraError
 
 FORMAT = 1
 """The newest format of checkpoints that this program reads, and the one it writes."""
@@ -50,8 +56,21 @@ _DTYPES = {
 }
 
 
-class _DamageError(Exception):
-    """Why a checkpoint cannot be used."""
+_TYPES = {name: dtype for dtype, name in _DTYPES.items()}
+_FILE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]*\.safetensors")
+_DOCUMENT = {"step": WHOLE, "file": str, "sha256": str, "bytes": WHOLE, "state": {}}
+_ODD_FLOATS = ("nan", "inf", "-inf")
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What a checkpoint says it holds; its tensors are not read."""
+
+    path: Path
+    """Its JSON."""
+    state: dict[str, Any]
+    bytes: int
+    tensors: dict[str, tuple[torch.dtype, tuple[int, ...]]]
 
 
 class Checkpoints:
@@ -76,7 +95,7 @@ class Checkpoints:
         self._remove("step-*", [f"step-{known:09d}" for known in kept if known != step], [f"{name}.json", data])
 
     def newest(self, notify: Callable[[str], object] = lambda _: None) -> Saved | None:
-        """The newest whole checkpoint, or None before the first; `notify` is told of those passed over."""
+        """The newest whole checkpoint, or None before the first; `notify` is called with a sentence per damaged one."""
         complete, damaged = self._steps("json"), []
         for step in sorted({*complete, *self._steps("safetensors")}, reverse=True):
             path = self.folder / f"step-{step:09d}.json"
@@ -85,39 +104,51 @@ class Checkpoints:
                 continue
             try:
                 return _read(path)
-            except _DamageError as error:
+            except Damage as error:
                 damaged.append(f"{path.stem}: {error}")
                 notify(f"the checkpoint {path.stem} is damaged and is passed over: {error}")
         if damaged:
             raise DuraError(
                 f"no checkpoint in {self.folder} can be used ({'; '.join(damaged)}); "
-                "put back a copy of one or train anew in another folder"
+                "put back a copy of one or train again in another folder"
             )
         return None
 
     def save_best(self, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        """Write the best tables so far in place of the former best."""
+        """Write the best tables so far in place of the best ones before."""
         data = self._write(self.folder / "best.json", f"best-{step:09d}", step, tensors, state)
         self._remove("best-*", [], [data])
 
     def best(self) -> Saved | None:
-        """The best tables, or None where none were saved."""
+        """The best tables, or None if none were saved."""
         path, error = self.folder / "best.json", None
         for _ in range(3):  # a run that is being trained may replace the pair while it is read
             if not path.exists():
                 return None
             try:
                 return _read(path)
-            except _DamageError as damaged:
+            except Damage as damaged:
                 error = damaged
-        raise DuraError(f"the best checkpoint in {self.folder} is damaged: {error}; resume the run to make it anew")
+        raise DuraError(f"the best checkpoint in {self.folder} is damaged: {error}; resume the run to make it again")
 
     def best_is_whole(self) -> bool:
-        """True where the best tables are there and undamaged."""
+        """True if the best tables are there and undamaged."""
         try:
             return self.best() is not None
         except DuraError:
             return False
+
+    def outlines(self) -> Iterator[Outline]:
+        """What each checkpoint says it holds, without reading the tensors; damaged ones are left out."""
+        for name in ("best", *(f"step-{step:09d}" for step in self._steps("json"))):
+            with contextlib.suppress(Damage):
+                path = self.folder / f"{name}.json"
+                document = _document(path)
+                data = self.folder / document["file"]
+                with open_file(data.parent.parent, _inner(data), document["bytes"]) as (file, size):
+                    found = read_header(file, size, data).items()
+                tensors = {key: (_TYPES[stored.dtype], stored.shape) for key, stored in found}
+                yield Outline(path, document["state"], size, tensors)
 
     def _steps(self, ending: str) -> list[int]:
         """The steps that have a file with this ending, newest first."""
@@ -127,7 +158,7 @@ class Checkpoints:
     def _write(self, path: Path, stem: str, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> str:
         """Write a pair and return the name of its tensors' file; a pair it replaces stays whole till then."""
         data = f"{stem}.safetensors"
-        with contextlib.suppress(_DamageError):
+        with contextlib.suppress(Damage):
             if path.exists() and _document(path)["file"] == data:
                 data = f"{stem}.again.safetensors"
         try:
@@ -161,37 +192,55 @@ def _read(path: Path) -> Saved:
     """The pair whose JSON is `path`, checked."""
     document = _document(path)
     data = path.with_name(document["file"])
-    try:
-        if data.stat().st_size != document["bytes"]:
-            raise _DamageError(f"{data.name} has {data.stat().st_size} bytes, not {document['bytes']}")
-        with data.open("rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() != document["sha256"]:
-                raise _DamageError(f"the content of {data.name} was changed")
-        # Mapped, not read: pages come when they are used, and writing to a tensor does not reach the file.
-        return safetensors.torch.load_file(data), _decoded(document["state"])
-    except FileNotFoundError:
-        raise _DamageError(f"{data.name} is missing") from None
-    except (OSError, safetensors.SafetensorError) as error:
-        raise _DamageError(f"{data.name} cannot be read: {error}") from None
+    with open_file(data.parent.parent, _inner(data), sys.maxsize) as (file, size):
+        if size != document["bytes"]:
+            raise Damage(f"{data.name} has {size} bytes, not {document['bytes']}")
+        if hashlib.file_digest(file, "sha256").hexdigest() != document["sha256"]:
+            raise Damage(f"the content of {data.name} was changed")
+        return _mapped(file, read_header(file, size, data)), document["state"]
+
+
+def _inner(path: Path) -> str:
+    """A file of the folder of checkpoints as seen from the run folder, out of which no link may lead."""
+    return f"{path.parent.name}/{path.name}"
 
 
 def _document(path: Path) -> dict[str, Any]:
-    """The JSON of a pair, checked against its own checksum."""
-    try:
-        document = json.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
-        raise _DamageError(f"{path.name} cannot be read: {error}") from None
-    if not isinstance(document, dict):
-        raise _DamageError(f"{path.name} is not a JSON object")
+    """The JSON of a pair, checked against its own checksum and what it must hold."""
+    document = read_json(path.parent.parent, _inner(path))
     version = document.get("format")
-    if isinstance(version, int) and version > FORMAT:
-        raise DuraError(f"{path} has format {version}, but this dura reads formats up to {FORMAT}; update dura")
+    if type(version) is int and version > FORMAT:
+        raise DuraError(f"{path} has format {shown(version)}, but this dura reads formats up to {FORMAT}; update dura")
     checksum = document.pop("checksum", None)
     if checksum != _checksum(document):
-        raise _DamageError(f"the content of {path.name} was changed")
-    if Path(document["file"]).name != document["file"]:
-        raise _DamageError(f"{path.name} names a file outside its folder")
-    return document
+        raise Damage(f"the content of {path.name} was changed")
+    try:
+        check(document, {"format": Annotated[int, 1, FORMAT], **_DOCUMENT})
+        if not _FILE.fullmatch(document["file"]):
+            raise BadInput(f"its file {shown(document['file'])} is not a file of tensors in its folder")
+        return document | {"state": _decoded(document["state"])}
+    except BadInput as error:
+        raise Damage(f"{path.name} is damaged: {error}") from None
+
+
+def _mapped(file: BufferedReader, stored: Mapping[str, Stored]) -> dict[str, Tensor]:
+    """The tensors of a file, mapped and not read: pages come when they are used, and the file never changes."""
+    whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    return {name: _tensor(whole, tensor) for name, tensor in stored.items()}
+
+
+def _tensor(whole: mmap.mmap, stored: Stored) -> Tensor:
+    dtype, size = _TYPES[stored.dtype], SIZES[stored.dtype]
+    if stored.begin == stored.end:
+        return torch.empty(stored.shape, dtype=dtype)
+    if dtype == torch.bool:  # a byte other than 0 and 1 is no truth value
+        return (
+            torch.frombuffer(bytearray(whole[stored.begin : stored.end]), dtype=torch.uint8).reshape(stored.shape) != 0
+        )
+    if stored.begin % size:  # torch wants numbers at multiples of their size
+        return torch.frombuffer(bytearray(whole[stored.begin : stored.end]), dtype=dtype).reshape(stored.shape)
+    count = (stored.end - stored.begin) // size
+    return torch.frombuffer(whole, dtype=dtype, count=count, offset=stored.begin).reshape(stored.shape)
 
 
 def _checksum(document: dict[str, Any]) -> str:
@@ -201,7 +250,7 @@ def _checksum(document: dict[str, Any]) -> str:
 def _serialized(tensors: Mapping[str, Tensor]) -> Iterator[bytes | memoryview]:
     """The bytes of a safetensors file, tensor by tensor without a copy.
 
-    The library's writers either copy all tensors at once or hide the file and its errors from `write_atomic`.
+    The library's writers copy all tensors at once or hide the file and its errors from `write_atomic`.
     """
     header: dict[str, Any] = {}
     begin = 0
@@ -237,6 +286,10 @@ def _encoded(value: Any) -> Any:
 
 
 def _decoded(value: Any) -> Any:
+    if isinstance(value, dict) and "$float" in value:
+        if value["$float"] not in _ODD_FLOATS:
+            raise BadInput(f"$float is {shown(value['$float'])}, not {', '.join(_ODD_FLOATS)}")
+        return float(value["$float"])
     if isinstance(value, dict):
-        return float(value["$float"]) if "$float" in value else {key: _decoded(v) for key, v in value.items()}
+        return {key: _decoded(inner) for key, inner in value.items()}
     return [_decoded(inner) for inner in value] if isinstance(value, list) else value

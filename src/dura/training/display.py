@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from dura.config import Experiment
+from dura.text import printable
 from dura.training.trainer import Listener, Progress
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Live(Quiet):
 
     def notice(self, sentence: str) -> None:
         """Above the bar."""
-        self.bars.console.print(f"dura: {sentence}", markup=False, highlight=False)
+        self.bars.console.print(printable(f"dura: {sentence}"), markup=False, highlight=False)
 
 
 def figures(record: dict[str, Any]) -> str:
@@ -98,7 +99,7 @@ def valid(record: dict[str, Any]) -> str:
 
 def _line(text: str) -> None:
     if sys.stderr is not None:  # closed by whoever started us; print would then turn to standard output
-        print(text, file=sys.stderr, flush=True)  # noqa: T201
+        print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
 @contextmanager
@@ -126,6 +127,6 @@ def display(
             TimeRemainingColumn(compact=True, table_column=Column(no_wrap=True, min_width=5)),
             TextColumn("{task.fields[status]}", table_column=Column(no_wrap=True, ratio=1)),
         )
-        console.print(name, style="bold", highlight=False)
+        console.print(printable(name), style="bold", markup=False, highlight=False)
         with Bars(*columns, console=console, refresh_per_second=4) as bars:
             yield Live(bars, epochs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -64,6 +65,8 @@ def _step_rows(table: Table, rows: Tensor, state: Mapping[str, Tensor], group: M
     """Adagrad on these rows alone."""
     assert table.grad is not None
     total, gradient, rate, eps = state["sum"], table.grad, float(group["lr"]), group["eps"]
+    if rate > torch.finfo(table.dtype).max:
+        rate = math.inf  # torch takes no larger number here, and the tables become infinite in any case
     if table[0].numel() >= LARGE_ROW:
         whole = (table, gradient, total)
         views, gradients, totals = ([tensor[row] for row in rows.tolist()] for tensor in whole)

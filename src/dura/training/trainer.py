@@ -19,12 +19,12 @@ import torch
 from torch import Tensor, nn
 
 from dura.data.questions import Questions
-from dura.models import Model
-from dura.models.model import restore
+from dura.models import Model, restore
 from dura.objectives import Objective
 from dura.regularizers import Regularizer
 from dura.tables.table import Table
 from dura.training.checkpoint import Checkpoints
+from dura.training.restoring import check_progress, fill_optimizer
 from dura.types import DuraError
 
 COLLAPSED = 1e-3
@@ -323,20 +323,12 @@ class Trainer:
 
     def restore(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
         """Continue from a checkpoint that `save` wrote."""
-        names, renamed = [name for name, _ in self.model.named_parameters()], self.model.renamed
-        state_of_model = {
-            key.removeprefix("model."): tensor for key, tensor in tensors.items() if key.startswith("model.")
-        }
-        restore(self.model, state_of_model)
-        saved = self.optimizer.state_dict()
-        slots: dict[int, dict[str, Tensor]] = {}
-        for key, value in tensors.items():
-            kind, _, rest = key.partition(".")
-            if kind == "optimizer":
-                name, _, slot = rest.rpartition(".")
-                slots.setdefault(names.index(renamed.get(name, name)), {})[slot] = value
-        self.optimizer.load_state_dict({"state": slots, "param_groups": saved["param_groups"]})
-        self.progress = Progress(**state["progress"])
+        progress, renamed = check_progress(state, list(Progress.__dataclass_fields__)), self.model.renamed
+        own = {name.removeprefix("model."): tensor for name, tensor in tensors.items() if name.startswith("model.")}
+        restore(self.model, own)
+        slots = {name: tensor for name, tensor in tensors.items() if name.startswith("optimizer.")}
+        fill_optimizer(self.optimizer, [name for name, _ in self.model.named_parameters()], slots, renamed)
+        self.progress = Progress(**progress)
         if state["threads"] != torch.get_num_threads():
             self.notice(
                 f"the run used {state['threads']} threads so far and now uses {torch.get_num_threads()}: "

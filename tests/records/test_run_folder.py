@@ -14,7 +14,7 @@ import pytest
 from disks import names, program
 from dura.records import PLAIN, RunFolder
 from dura.types import BadInput, DuraError
-from folders import toy_run
+from folders import TOY, toy_run
 
 # -- the folder ------------------------------------------------------------------------------------------
 
@@ -25,7 +25,7 @@ def test_create_describe_open(tmp_path: Path) -> None:
     about = again.about()
     assert list(about) == ["format", "dura", "created", "graph"]
     assert about["format"] == PLAIN == 1
-    assert about["graph"] == {"name": "toy", "digest": "d", "entities": 3}
+    assert about["graph"] == TOY
     assert about["created"].endswith("+00:00")
     assert again.settings() == "version = 1\n"
     assert (run.path / "checkpoints").is_dir()
@@ -56,9 +56,14 @@ def test_create_refuses_what_is_there(tmp_path: Path) -> None:
         (None, "is not a run folder: it has no run.json"),
         (b"{", "cannot be read"),
         (b"\xff", "cannot be read"),
-        (b"[]", "is damaged"),
+        (b"[]", "is not a JSON object"),
         (b'{"format": "1"}', "is damaged"),
         (b'{"format": 3}', "has format 3, but this dura reads formats up to 2; update dura"),
+        (b'{"format": -1}', r"run\.json is damaged: format must be from 1 to 2, not -1"),
+        (b'{"format": true}', r"run\.json is damaged: format must be a whole number, not true"),
+        (b'{"format": 1}', r"run\.json is damaged: it has no graph$"),
+        (b'{"format": 1, "graph": {"name": "x", "digest": "y"}}', r"run\.json is damaged: it has no graph\.entities$"),
+        (b"[" * 100_000, r"run\.json cannot be read: its values are nested more than 32 deep"),
     ],
 )
 def test_open_refuses(tmp_path: Path, content: bytes | None, sentence: str) -> None:
@@ -71,8 +76,36 @@ def test_open_refuses(tmp_path: Path, content: bytes | None, sentence: str) -> N
 def test_open_of_nothing(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"there is no run folder .*nowhere"):
         RunFolder.open(tmp_path / "nowhere")
-    with pytest.raises(DuraError, match=r"the settings of the run .* cannot be read"):
+    with pytest.raises(DuraError, match=r"unfinished/settings\.toml is missing"):
         RunFolder.create(tmp_path / "unfinished").settings()
+
+
+MAKE = """
+import sys, time
+from pathlib import Path
+from dura.config import Experiment
+from dura.records import RunFolder
+from dura.runs.run import train
+from graphs import dated_graph
+
+def die(*_, **__):
+    print("making", flush=True)
+    time.sleep(60)
+
+RunFolder.describe = die
+train(Experiment.of_dated_facts().with_value("model.rank", 2), dated_graph(), Path(sys.argv[1]))
+"""
+
+
+def test_a_dated_run_that_is_killed_while_its_folder_is_made_does_not_block_it(tmp_path: Path) -> None:
+    process = program(MAKE, tmp_path / "run")
+    assert process.stdout is not None and process.stdout.readline() == "making\n"
+    with pytest.raises(BadInput, match="is not an empty folder"):
+        RunFolder.create(tmp_path / "run")  # the process lives
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert "times.txt" in names(tmp_path / "run") and "run.json" not in names(tmp_path / "run")
+    assert RunFolder.create(tmp_path / "run").records() == []
 
 
 # -- the lock --------------------------------------------------------------------------------------------

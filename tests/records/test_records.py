@@ -18,12 +18,13 @@ from hypothesis import strategies as st
 from disks import linux, names, output, small_disk
 from dura.records import RunFolder, curve, write_atomic
 from dura.types import DuraError
-from folders import toy_run
+from folders import epoch, toy_run
 
 IMPORTS = """
 import os, sys, resource, signal, time
 from pathlib import Path
 from dura.records import *
+from dura.types import DuraError
 """
 
 
@@ -108,12 +109,12 @@ def disk(tmp_path: Path) -> Iterator[Path]:
 @linux
 def test_a_full_disk_is_one_sentence_and_keeps_what_was_there(disk: Path) -> None:
     run = toy_run(disk / "run")
-    run.append({"kind": "epoch", "epoch": 1})
+    run.append(epoch(1))
     with pytest.raises(DuraError, match=r"cannot write big in the folder .*/disk/run: there is no space left"):
         write_atomic(run.path / "big", b"x" * 100_000)
     with pytest.raises(DuraError, match=r"cannot write records\.jsonl in the folder .*: there is no space left"):
-        for epoch in range(2, 10_000):
-            run.append({"kind": "epoch", "epoch": epoch, "text": "x" * 1000})
+        for number in range(2, 10_000):
+            run.append({**epoch(number), "text": "x" * 1000})
     assert run.about()["graph"]["name"] == "toy" and run.settings() == "version = 1\n"
     assert [record["epoch"] for record in run.records()] == list(range(1, len(run.records()) + 1))
     assert not list(run.path.glob(".*"))

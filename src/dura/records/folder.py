@@ -1,0 +1,234 @@
+"""Folder: the files that a run leaves and continues from, made, opened and held by one process at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+from dura.records.kinds import check_record
+from dura.records.reading import (
+    MOST_LINE,
+    MOST_RECORDS,
+    Damage,
+    Missing,
+    inside,
+    read_bytes,
+    read_json,
+    read_lines,
+    read_text,
+)
+from dura.records.schema import WHOLE, check
+from dura.records.writing import disk_error, write_atomic
+from dura.text import MOST_TOML, parse_json, shown
+from dura.types import BadInput, DuraError, __version__
+from dura.words import finite
+
+PLAIN, PACKED = 1, 2
+"""The format of run folders, and of those with packed tables, which programs that do not know packed tables refuse."""
+FORMAT = PACKED
+"""The newest format that this program reads."""
+
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
+_MAKING = {
+    *(
+        "settings.toml",
+        "records.jsonl",
+        "entities.txt",
+        "relations.txt",
+        "times.txt",
+        "labels.tsv",
+        "facts.safetensors",
+    ),
+    *("checkpoints", ".lock", ".lock.pid"),
+}
+"""What stands in a run folder before its run.json does."""
+_COUNT = Annotated[int, 1, 2**31 - 1]
+_GRAPH = {"name": str, "digest": str, "entities": _COUNT, "relations": _COUNT, "times?": Annotated[int, 0, 2**31 - 1]}
+_GRAPH |= {"train": _COUNT, "valid": WHOLE, "test": WHOLE}
+
+
+class RunFolder:
+    """The folder of one run.
+
+    >>> run = RunFolder.create(Path("runs/umls"))  # doctest: +SKIP
+    >>> with run.lock():  # doctest: +SKIP
+    ...     run.append({"kind": "epoch", "epoch": 1, "loss": 2.5})
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, path: Path) -> RunFolder:
+        """Make a new run folder; an existing run or a folder with other things in it is refused."""
+        if (path / "run.json").exists():
+            ways = f"continue it with --resume {path} or name a new folder with --out"
+            raise BadInput(f"{path} already holds a run; {ways}")
+        _clear_unfinished(path)
+        taken = BadInput(f"{path} is not an empty folder; name a new one with --out")
+        if path.exists() and (not path.is_dir() or any(file.name != ".lock" for file in path.iterdir())):
+            raise taken
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            (path / "checkpoints").mkdir()
+        except FileExistsError:  # another process was faster
+            raise taken from None
+        except OSError as error:
+            raise disk_error(error, path, "name another folder") from error
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """Open a run folder for reading; take `lock` before writing."""
+        if not path.is_dir():
+            raise BadInput(f"there is no run folder {path}")
+        run = cls(path)
+        try:
+            run.about()
+        except Missing:
+            raise BadInput(
+                f"{path} is not a run folder: it has no run.json (or the process that made it was stopped too early)"
+            ) from None
+        if not Path(os.path.realpath(path / "checkpoints")).is_relative_to(os.path.realpath(path)):
+            raise Damage(f"{path / 'checkpoints'} cannot be used: it is a link that leads out of the run folder")
+        return run
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Hold the folder for writing, alone; the kernel lets go when the process dies, however it dies."""
+        import filelock  # costs some 50 ms, which `dura --help` must not pay
+
+        if (self.path / ".lock").is_symlink():  # whoever opens a lock empties the file
+            raise Damage(f"{self.path / '.lock'} cannot be used: it is a link")
+        with contextlib.suppress(Missing):
+            inside(self.path, ".lock")
+        lock = filelock.FileLock(self.path / ".lock", timeout=0, thread_local=False)
+        holder = self.path / ".lock.pid"
+        try:
+            lock.acquire()
+        except filelock.Timeout:
+            raise DuraError(f"the run {self.path} is in use by {_holder(self.path)}; wait for it or stop it") from None
+        except OSError as error:
+            raise disk_error(error, self.path / ".lock") from error
+        try:
+            self._clean()
+            with contextlib.suppress(OSError):  # the pid only makes the other process's sentence better
+                holder.unlink(missing_ok=True)  # never through a link to elsewhere
+                with holder.open("x") as file:
+                    file.write(f"{os.getpid()}\n")
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                holder.unlink(missing_ok=True)
+            lock.release()
+
+    def _clean(self) -> None:
+        """Remove what killed processes left half written; only the holder of the lock may."""
+        for folder in (self.path, self.path / "checkpoints"):
+            for path in folder.glob(".*.tmp"):
+                if _TEMPORARY.fullmatch(path.name):
+                    with contextlib.suppress(OSError):
+                        path.unlink()
+
+    # -- settings.toml and run.json -------------------------------------------------------------------------
+
+    def write_settings(self, toml: str) -> None:
+        """Write settings.toml."""
+        write_atomic(self.path / "settings.toml", toml.encode())
+
+    def settings(self) -> str:
+        """The text of settings.toml."""
+        return read_text(self.path, "settings.toml", MOST_TOML)
+
+    def describe(self, graph: Mapping[str, Any], version: int = PLAIN) -> None:
+        """Write run.json with what the graph is; from now on the folder is a run, of this format."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        about = {"format": version, "dura": __version__, "created": now, "graph": dict(graph)}
+        write_atomic(self.path / "run.json", (json.dumps(finite(about), indent=2) + "\n").encode())
+
+    def about(self) -> dict[str, Any]:
+        """What `describe` wrote; a folder of a newer program is refused."""
+        about, path = read_json(self.path, "run.json"), self.path / "run.json"
+        version = about.get("format")
+        if type(version) is int and version > FORMAT:
+            raise DuraError(
+                f"the run {self.path} has format {shown(version)}, "
+                f"but this dura reads formats up to {FORMAT}; update dura"
+            )
+        try:
+            check(about, {"format": Annotated[int, 1, FORMAT], "graph": _GRAPH})
+        except BadInput as error:
+            raise Damage(f"{path} is damaged: {error}") from None
+        return about
+
+    # -- records.jsonl --------------------------------------------------------------------------------------
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Add one record as one line, in one write; nan and inf become null, which all JSON readers take."""
+        path = self.path / "records.jsonl"
+        line = json.dumps(finite(record), allow_nan=False).encode() + b"\n"
+        real = path
+        with contextlib.suppress(Missing):
+            real = inside(self.path, path.name)
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+        try:
+            with os.fdopen(os.open(real, flags, 0o666), "ab+", buffering=0) as file:
+                end = file.seek(0, os.SEEK_END)
+                if end:
+                    file.seek(end - 1)
+                    # A process that was killed may have left half a line: start on a new one.
+                    line = line if file.read(1) == b"\n" else b"\n" + line
+                if file.write(line) != len(line):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            raise disk_error(error, path) from error
+
+    def records(self) -> list[dict[str, Any]]:
+        """All records in the order of writing, superseded ones too; lines that were never finished are left out."""
+        lines = read_lines(self.path, "records.jsonl", MOST_RECORDS, MOST_LINE)
+        try:
+            found = [self._record(number, line) for number, line in enumerate(lines, 1)]
+        except Missing:
+            return []
+        return [record for record in found if record is not None]
+
+    def _record(self, number: int, line: bytes) -> dict[str, Any] | None:
+        try:
+            record = parse_json(line)
+            if isinstance(record, dict):
+                check_record(record)
+                return record
+        except ValueError:  # a line that was never finished: neither whole JSON nor always whole UTF-8
+            return None
+        except BadInput as error:
+            raise Damage(f"{self.path / 'records.jsonl'} is damaged in line {number}: {error}") from None
+        return None
+
+
+def _holder(root: Path) -> str:
+    """Who holds the lock, as far as is known."""
+    try:
+        return f"the process {int(read_bytes(root, '.lock.pid', 20))}"
+    except (Damage, ValueError):
+        return "another process"
+
+
+def _clear_unfinished(path: Path) -> None:
+    """Remove what a process left that died while it made this run folder: our own files, and never a checkpoint."""
+    if not path.is_dir() or (path / "run.json").exists():
+        return
+    found = list(path.iterdir())
+    ours = all(file.name in _MAKING or _TEMPORARY.fullmatch(file.name) for file in found)
+    checkpoints = path / "checkpoints"
+    if not found or not ours or (checkpoints.is_dir() and any(checkpoints.iterdir())):
+        return
+    with contextlib.suppress(DuraError), RunFolder(path).lock():  # a process that is alive and making it keeps it
+        for file in found:
+            file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink(missing_ok=True)

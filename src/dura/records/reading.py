@@ -1,0 +1,162 @@
+"""Reading: the one door through which the files of a run folder are read.
+
+A run folder may come from a stranger, so a file is read only if it is a regular file that lies inside the folder (no link that
+leads out of it, no pipe, no device), and never more of it than its kind can need. What cannot be used is `Damage`: a sentence that
+names the file.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+from dura.text import parse_json
+from dura.types import DuraError
+
+KIB, MIB = 1 << 10, 1 << 20
+MOST_JSON = 4 * MIB
+"""Bytes of run.json and of a checkpoint's JSON: some hundreds in practice."""
+MOST_LINE = 16 * MIB
+"""Bytes of one record: an evaluation by relation has some 250 bytes per relation."""
+MOST_RECORDS = 128 * MIB
+"""Bytes of records.jsonl: an epoch takes some 300."""
+MOST_NAME = MIB
+"""Bytes of one name or label."""
+MEAN_NAME = 64 * KIB
+"""Bytes of a name or label, over all of them."""
+
+_KINDS = {
+    stat.S_IFLNK: "a link to itself",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+class Damage(DuraError):
+    """Why a file of a run folder cannot be used."""
+
+
+class Missing(Damage):
+    """The file is not there."""
+
+
+def inside(root: Path, name: str) -> Path:
+    """Where the file `name` of the run folder `root` really is; Damage where that is outside or no regular file."""
+    path = root / name
+    try:
+        real, home = Path(os.path.realpath(path)), Path(os.path.realpath(root))
+        mode = real.lstat().st_mode
+    except FileNotFoundError:
+        raise Missing(f"{path} is missing") from None
+    except (OSError, ValueError) as error:
+        raise Damage(f"{path} cannot be read: {_why(error)}") from None
+    if not real.is_relative_to(home):
+        raise Damage(f"{path} cannot be read: it is a link that leads out of the run folder")
+    _check_regular(path, mode)
+    return real
+
+
+@contextmanager
+def open_file(root: Path, name: str, most: int) -> Iterator[tuple[BufferedReader, int]]:
+    """A file of the run folder `root`, open for reading, and its size, which is at most `most` bytes."""
+    path, real = root / name, inside(root, name)
+    # A file that became a pipe since it was looked at must neither block nor be read: the open file is looked at again.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        with os.fdopen(os.open(real, flags), "rb") as file:
+            about = os.fstat(file.fileno())
+            _check_regular(path, about.st_mode)
+            if about.st_size > most:
+                raise Damage(
+                    f"{path} cannot be read: it has {about.st_size:,} bytes, and at most {most:,} are expected"
+                )
+            yield file, about.st_size
+    except OSError as error:
+        raise Damage(f"{path} cannot be read: {_why(error)}") from None
+
+
+def read_bytes(root: Path, name: str, most: int) -> bytes:
+    """The content of a file."""
+    with open_file(root, name, most) as (file, _):
+        content = file.read(most + 1)
+    if len(content) > most:  # it grew, or has no size as the files of /proc
+        raise Damage(f"{root / name} cannot be read: it has more than {most:,} bytes")
+    return content
+
+
+def read_text(root: Path, name: str, most: int) -> str:
+    """The text of a file."""
+    return _decoded(read_bytes(root, name, most), root / name)
+
+
+def read_json(root: Path, name: str) -> dict[str, Any]:
+    """The object of a JSON file."""
+    try:
+        found = parse_json(read_bytes(root, name, MOST_JSON))
+    except ValueError as error:
+        raise Damage(f"{root / name} cannot be read: {error}") from None
+    if not isinstance(found, dict):
+        raise Damage(f"{root / name} is not a JSON object")
+    return found
+
+
+def read_lines(root: Path, name: str, most: int, longest: int) -> Iterator[bytes]:
+    """The lines of a file, one after the other, with their ends."""
+    with open_file(root, name, most) as (file, _):
+        while line := file.readline(longest + 1):
+            if len(line) > longest:
+                raise Damage(f"{root / name} cannot be read: it has a line of more than {longest:,} bytes")
+            yield line
+
+
+def read_names(root: Path, name: str, count: int) -> list[str]:
+    """The names of a vocabulary, one per line; there must be `count`."""
+    names: list[str] = []
+    path = root / name
+    for line in read_lines(root, name, MIB + count * MEAN_NAME, MOST_NAME):
+        if len(names) == count or not line.endswith(b"\n"):
+            what = "its last line is not whole" if len(names) < count else f"it has more than {count:,} lines"
+            raise Damage(f"{path} is damaged: {what}, and run.json tells of {count:,}")
+        names.append(_decoded(line[:-1], path))
+    if len(names) < count:
+        raise Damage(f"{path} is damaged: it has {len(names):,} lines, and run.json tells of {count:,}")
+    return names
+
+
+def read_pairs(root: Path, name: str, count: int) -> dict[str, str]:
+    """The labels of names: name, tab, label per line, for at most `count` names; nothing where there is no such file."""
+    found: dict[str, str] = {}
+    path = root / name
+    try:
+        for line in read_lines(root, name, MIB + count * MEAN_NAME, MOST_NAME):
+            first, tab, label = _decoded(line, path).removesuffix("\n").rpartition("\t")
+            if not tab or first in found or len(found) == count:
+                raise Damage(f"{path} is damaged: its lines must be an entity, a tab and a label, once per entity")
+            found[first] = label
+    except Missing:
+        return {}
+    return found
+
+
+def _decoded(data: bytes, path: Path) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise Damage(f"{path} cannot be read: it is not UTF-8 text ({error.reason})") from None
+
+
+def _check_regular(path: Path, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        raise Damage(f"{path} cannot be read: it is {_KINDS.get(stat.S_IFMT(mode), 'something else')}, not a file")
+
+
+def _why(error: Exception) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)

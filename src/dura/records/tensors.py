@@ -1,0 +1,71 @@
+"""Tensors: what stands in a safetensors file, read from its header and checked against its size.
+
+The header is JSON: per tensor its type, shape and place. Here it is checked before any of the bytes is used: the types are known,
+the places follow each other without gap or overlap and end where the file ends.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+from dura.records.reading import MOST_JSON, Damage
+from dura.records.schema import WHOLE, check
+from dura.text import parse_json, shown
+from dura.types import BadInput
+
+SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
+"""Bytes of a number by the name of its type."""
+MOST_DIMENSIONS = 8
+_TENSOR = {"dtype": str, "shape": [WHOLE], "data_offsets": [WHOLE]}
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One tensor of a file: its type, its shape, and where its bytes begin and end in the file."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+def read_header(file: BufferedReader, size: int, path: Path) -> dict[str, Stored]:
+    """The tensors of an open safetensors file of this size, by name; Damage where its header is not sound."""
+    try:
+        file.seek(0)
+        return _header(file, size)
+    except (ValueError, BadInput) as error:
+        raise Damage(f"{path} is damaged: {error}") from None
+
+
+def _header(file: BufferedReader, size: int) -> dict[str, Stored]:
+    length = int.from_bytes(file.read(8), "little")
+    if size < 8 or length > min(size - 8, MOST_JSON):
+        raise ValueError("it is too short for its header, or its header is too long")
+    header = parse_json(file.read(length))
+    if not isinstance(header, dict):
+        raise ValueError("its header is not a JSON object")
+    start = 8 + length
+    stored = {name: _stored(name, found, start) for name, found in header.items() if name != "__metadata__"}
+    end = start
+    for name, tensor in sorted(stored.items(), key=lambda item: (item[1].begin, item[1].end)):
+        if tensor.begin != end:
+            raise ValueError(f"its tensor {shown(name)} does not begin where the one before it ends")
+        end = tensor.end
+    if end != size:
+        raise ValueError(f"its tensors end at byte {end:,}, and it has {size:,}")
+    return stored
+
+
+def _stored(name: str, found: Any, start: int) -> Stored:
+    check(found, _TENSOR, shown(name)[1:-1])
+    dtype, shape, places = found["dtype"], tuple(found["shape"]), found["data_offsets"]
+    if dtype not in SIZES or len(shape) > MOST_DIMENSIONS or len(places) != 2:
+        raise ValueError(f"its tensor {shown(name)} has an unknown type, too many dimensions, or no place")
+    if places[1] - places[0] != math.prod(shape) * SIZES[dtype]:
+        raise ValueError(f"its tensor {shown(name)} has a place of another size than its shape")
+    return Stored(dtype, shape, start + places[0], start + places[1])
