@@ -1,9 +1,4 @@
-"""Experiment: everything that decides the numbers of a run, as frozen values <-> TOML.
-
-An unknown key or a wrong type is an error with its path and the known names. The options of model, regularizer, loss, candidates
-and optimizer are only read here: their constructors check them. Version 1 of the settings had one part `objective` in place of
-`loss` and `candidates`; it is still read.
-"""
+"""Experiment: all settings of one run, as frozen values <-> TOML."""
 
 from __future__ import annotations
 
@@ -12,133 +7,20 @@ import datetime as dt
 import re
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from importlib.resources.abc import Traversable
-from typing import Any, Literal, TypeVar
+from typing import Any
 
 import tomli_w
 
+from dura.config.sections import GraphSettings, Section, SmoothnessSettings, TermSettings, TrainingSettings
+from dura.config.versions import VERSION, current, objective
 from dura.registry import Scalar, Value, check_value, did_you_mean
 from dura.text import parse_toml, shown
 from dura.types import BadInput
 
-VERSION = 2
-"""The newest version of settings files that this program reads, and the one it writes."""
-
-Header = Literal["auto", "yes", "no"]
-Batching = Literal["questions", "facts"]
-Precision = Literal["float32", "tf32", "bf16"]
-Share = float | Literal["auto"]
-
-N = TypeVar("N", int, float)
-
 _COMPONENTS = ("model", "regularizer", "loss", "candidates", "optimizer")
 _TABLES = ("graph", "model", "regularizer", "loss", "candidates", "terms", "optimizer", "smoothness", "training")
-_OBJECTIVES = {"cross-entropy": ("softmax", "all"), "sampled-cross-entropy": ("softmax", "sample")}
-"""The objectives of version 1, as loss and candidates."""
-
-
-def _least(default: N, least: float, below: float | None = None) -> N:
-    """A default with its range: `least` is allowed, `below` is not."""
-    return field(default=default, metadata={"least": least, "below": below})
-
-
-@dataclass(frozen=True)
-class GraphSettings:
-    """Where the facts come from and how they are read and split."""
-
-    source: str = ""
-    """A name of the catalog, a folder or a file."""
-    columns: tuple[str | int, ...] = ()
-    """The columns of head, relation, tail, and of time or begin and end, as positions or header names; () = the first ones."""
-    header: Header = "auto"
-    separator: str = ""
-    """One character; "" = by the file's ending."""
-    skip_bad: bool = False
-    valid_share: Share = field(default="auto", metadata={"least": 0, "below": 1})
-    """The share of facts that is held out if the graph has no such split. "auto" is a tenth, at most 10,000 facts."""
-    test_share: Share = field(default="auto", metadata={"least": 0, "below": 1})
-    split_seed: int = _least(0, 0)
-
-    def __post_init__(self) -> None:
-        _check_fields(self, "graph")
-        if len(self.columns) not in (0, 3, 4, 5):
-            columns = "three columns (head, relation, tail), with a time four, with begin and end five, or none"
-            raise BadInput(f"graph.columns must name {columns}, not {len(self.columns)}")
-        if len(set(self.columns)) < len(self.columns):
-            raise BadInput(f"graph.columns names a column twice: {', '.join(map(str, self.columns))}")
-        if len(self.separator) > 1:
-            raise BadInput(f"graph.separator must be one character or empty, not {self.separator!r}")
-        shares = [0.1 if share == "auto" else share for share in (self.valid_share, self.test_share)]
-        if sum(shares) >= 1:
-            raise BadInput(
-                "graph.valid_share and graph.test_share must leave facts to train on: "
-                f"{shares[0]:g} + {shares[1]:g} is not below 1"
-            )
-
-
-@dataclass(frozen=True)
-class SmoothnessSettings:
-    """How similar neighbouring times should be; temporal models only."""
-
-    weight: float = _least(0.0, 0)
-    """The weight of Λ_p; 0 turns it off."""
-    p: Literal["auto", 2, 3, 4, 5] = "auto"
-    """The norm. "auto" is 3, or 2 if times are matrices."""
-
-    def __post_init__(self) -> None:
-        _check_fields(self, "smoothness")
-
-
-@dataclass(frozen=True)
-class TermSettings:
-    """How much each hole of a fact counts in training: (h, r, ?), (h, ?, t) and, for temporal models, (h, r, t, ?)."""
-
-    tails: float = _least(1.0, 0)
-    relations: float = _least(0.0, 0)
-    times: float = _least(0.0, 0)
-
-    def __post_init__(self) -> None:
-        _check_fields(self, "terms")
-        if not (self.tails or self.relations or self.times):
-            raise BadInput("all weights in terms are zero, so there is nothing to train; set terms.tails = 1")
-
-
-@dataclass(frozen=True)
-class TrainingSettings:
-    """How long, in which batches and on what a model is trained."""
-
-    epochs: int = _least(100, 0)
-    anneal: int = _least(0, 0)
-    """The number of last epochs over which the learning rate falls linearly to zero; 0 = it stays."""
-    batch: int | Literal["auto"] = field(default=500, metadata={"least": 1})
-    """Distinct questions per step, or facts if `batching` says so. "auto" measures at the start and writes the number down."""
-    batching: Batching = "questions"
-    validate_every: int = _least(1, 1)
-    """Epochs between validations."""
-    patience: int = _least(5, 0)
-    """Validations without improvement before stopping, 0 = never stop."""
-    checkpoint_every: float = _least(60.0, 0)
-    """Seconds between checkpoints."""
-    seed: int = _least(0, 0)
-    device: str = "cpu"
-    precision: Precision = "float32"
-    threads: int = _least(0, 0)
-    """0 = one if a step is small, else as torch chooses."""
-
-    def __post_init__(self) -> None:
-        _check_fields(self, "training")
-
-    @property
-    def questions_a_step(self) -> int:
-        """`batch` as a number; "auto" must have been replaced before."""
-        if self.batch == "auto":
-            raise BadInput("training.batch is 'auto', which a measurement at the start of training turns into a number")
-        return self.batch
-
-
-Section = GraphSettings | TermSettings | SmoothnessSettings | TrainingSettings
-"""A part of the settings whose keys are known here."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +80,7 @@ class Experiment:
     def from_dict(cls, data: Mapping[str, Any], where: str = "settings") -> Experiment:
         """The experiment of nested tables. What is left out has its default. Errors begin with `where`."""
         try:
-            data = _current(data)
+            data = current(data)
             default = cls()
             known = ["version", *_TABLES, "expected"]
             read: dict[str, Any] = {}
@@ -302,7 +184,7 @@ class Experiment:
         """A copy with a setting that version 1 kept in `objective`."""
         if key != "name":
             return self.with_value(f"{'loss' if key == 'w0' else 'candidates'}.{key}", value)
-        loss, candidates = _objective(check_value(value, str, "objective.name"))
+        loss, candidates = objective(check_value(value, str, "objective.name"))
         return self.with_component("loss", loss).with_component("candidates", candidates)
 
     def _with(self, table: str, section: Any) -> Experiment:
@@ -318,57 +200,6 @@ class Experiment:
         if own := [known.partition(".")[2] for known in paths if known.startswith(f"{table}.")]:
             return f"{shown(path)} is not a setting; {table} has {', '.join(own)}{hint}"
         return f"{shown(path)} is not a setting; they begin with {', '.join(_TABLES)}{hint}"
-
-
-def _current(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The tables of a settings file as version 2 has them."""
-    version = data.get("version", VERSION)
-    _check_version(version)
-    if "objective" not in data or (version >= 2 and "version" in data):
-        return data
-    given = data["objective"]
-    if not isinstance(given, Mapping):
-        raise BadInput(f"objective must be a table, [objective], not {given!r}")
-    loss, candidates = _objective(check_value(given.get("name", "cross-entropy"), str, "objective.name"))
-    options = {key: value for key, value in given.items() if key != "name"}
-    weight = {"w0": options.pop("w0")} if "w0" in options else {}
-    rest = {key: value for key, value in data.items() if key not in ("objective", "version")}
-    return {"loss": {"name": loss, **weight}, "candidates": {"name": candidates, **options}, **rest}
-
-
-def _objective(name: str) -> tuple[str, str]:
-    """Loss and candidates of an objective of version 1."""
-    if name not in _OBJECTIVES:
-        known, hint = ", ".join(_OBJECTIVES), did_you_mean(name, _OBJECTIVES)
-        raise BadInput(
-            f"the objective {name!r} is not known; known are {known}, or set loss.name and candidates.name{hint}"
-        )
-    return _OBJECTIVES[name]
-
-
-def _check_version(version: object) -> None:
-    number: int = check_value(version, int, "version")
-    if number > VERSION:
-        raise BadInput(f"has version {number}, but this dura reads versions up to {VERSION}; update dura")
-    if number < 1:
-        raise BadInput(f"version must be at least 1, not {number}")
-
-
-def _check_fields(settings: Section, table: str) -> None:
-    """Check types by the annotations and ranges by the fields' metadata. Ints become floats where floats are wanted."""
-    hints = typing.get_type_hints(type(settings))
-    for f in fields(settings):
-        path = f"{table}.{f.name}"
-        value = check_value(getattr(settings, f.name), hints[f.name], path)
-        least, below = f.metadata.get("least"), f.metadata.get("below")
-        if (
-            least is not None
-            and not isinstance(value, str)
-            and (value < least or (below is not None and value >= below))
-        ):
-            span = f"at least {least:g}" + (f" and below {below:g}" if below is not None else "")
-            raise BadInput(f"{path} must be {span}, not {value}")
-        object.__setattr__(settings, f.name, value)
 
 
 def _read_table(given: object, table: str, default: object) -> object:
