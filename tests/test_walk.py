@@ -1,17 +1,49 @@
-"""The walk of a fact: how many source files a line of a file passes."""
+"""The walks of a fact and of a question: which source files they pass, as CONTRIBUTING lists them."""
 
 from __future__ import annotations
 
+import fnmatch
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import dura
+from dura.__main__ import app
 from walks import files_of
 
+CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
+MOST_OF_A_FACT, MOST_OF_A_QUESTION = 20, 12
 MOST_OF_DATA = 7
+AROUND = {
+    "cli/main.py": "finds the command",
+    "cli/common.py": "prints",
+    "config/*.py": "settings",
+    "registry.py": "names of parts",
+    "text.py": "settings as TOML",
+    "words.py": "numbers for JSON",
+    "types.py": "values that are handed around",
+    "records/*.py": "files of the run folder",
+    "runs/choices.py": "settings",
+    "runs/presets.py": "settings",
+    "runs/build.py": "makes the parts",
+    "runs/store.py": "keeps the graph in the run folder",
+    "runs/trackers.py": "listens",
+    "runs/api.py": "opens the run",
+    "runs/trained.py": "opens the run",
+    "training/display.py": "listens",
+    "training/checkpoint.py": "opens the run",
+    "models/model.py": "state and mode",
+    "models/static.py": "the constructor of the model",
+    "models/state.py": "opens the run",
+    "objectives/known.py": "training facts for filters, which softmax over all entities does not need",
+    "evaluation/*.py": "validation",
+    "data/catalog.py": "is this the name of a known graph?",
+}
+"""What else runs, and why it is no part of a walk: no fact and no question passes through it."""
 PLAIN = {"loading", "readers", "separated", "vocabulary", "split", "graph", "questions"}
 
 
@@ -57,3 +89,34 @@ def test_imports_are_no_part_of_a_walk() -> None:
         [sys.executable, "-c", code, str(Path(__file__).parent)], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["data/catalog.py"]
+
+
+def listed(heading: str) -> list[str]:
+    """The files of a numbered list in CONTRIBUTING."""
+    section = CONTRIBUTING.read_text("utf-8").partition(f"### {heading}\n")[2].partition("\n#")[0]
+    return re.findall(r"^\d+\. `([^`]+)`", section, re.M)
+
+
+def compared(heading: str, walked: list[str], most: int) -> None:
+    """Every listed file ran, and whatever else ran is known to be around the walk."""
+    walk = listed(heading)
+    assert 0 < len(walk) == len(set(walk)) <= most
+    assert [file for file in walk if file not in walked] == [], "listed in CONTRIBUTING, but did not run"
+    others = [file for file in walked if file not in walk]
+    strange = [file for file in others if not any(fnmatch.fnmatch(file, pattern) for pattern in AROUND)]
+    assert strange == [], "ran, but is neither on the walk in CONTRIBUTING nor known to be around it"
+
+
+def test_the_walks_are_those_of_contributing(facts: Path) -> None:
+    run = facts.with_name("run")
+
+    def dura_(*arguments: str) -> list[str]:
+        done: list[int] = []
+        walked = files_of(lambda: done.append(CliRunner().invoke(app, arguments).exit_code))
+        assert done == [0]
+        return walked
+
+    trained = dura_("train", "--graph", str(facts), "--rank", "4", "--epochs", "2", "--out", str(run), "--quiet")
+    compared("The walk of a fact", trained, MOST_OF_A_FACT)
+    asked = dura_("predict", str(run), "--head", "e1", "--relation", "r1")
+    compared("The walk of a question", asked, MOST_OF_A_QUESTION)

@@ -11,11 +11,13 @@ import pytest
 
 import dura
 from dura.config import Experiment
+from dura.data import loading
 from dura.records import RunFolder
 from dura.registry import Registry
-from dura.runs import start, store
+from dura.runs import run
+from dura.runs.choices import Choices, choose
 from dura.runs.presets import preset
-from dura.runs.start import Choices, choose, resume_run, start_run, summary
+from dura.runs.run import resume_run, start_run, summary
 from dura.training.trainer import Interrupted
 from dura.types import BadInput
 from graphs import dated_graph, random_graph
@@ -40,7 +42,7 @@ def test_a_graph_is_read_once_and_each_choice_is_applied_once(
     dated_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, applied = list[str](), list[str]()
-    load, with_value = store.load_dated, Experiment.with_value
+    load, with_value = loading.load_dated, Experiment.with_value
 
     def counted(settings: Any, time: Any, notify: Any = None) -> Any:
         read.append(settings.source)
@@ -51,7 +53,7 @@ def test_a_graph_is_read_once_and_each_choice_is_applied_once(
         return with_value(self, path, value)
 
     chosen = Choices(None, graph=str(dated_file), regularizer="n3", settings={"optimizer.lr": 0.2}, **QUICK)
-    monkeypatch.setattr(start, "load_dated", counted)
+    monkeypatch.setattr(run, "load_dated", counted)
     monkeypatch.setattr("dura.runs.run.train", lambda *given, **_: given[:2])
     monkeypatch.setattr(Experiment, "with_value", noted)
     experiment, graph = cast(Any, start_run(None, chosen, time="day", progress=False))

@@ -13,11 +13,11 @@ import optuna
 import pytest
 
 from dura.data.graph import Graph
+from dura.data.loading import load_graph
 from dura.records import RunFolder, best_epoch, curve
 from dura.runs.api import choose
 from dura.runs.presets import preset
 from dura.runs.run import train
-from dura.runs.store import load_graph
 from dura.runs.workers import Crew, Ended
 from dura.sweeps import sweep as sweeping
 from dura.sweeps.space import Sweep

@@ -36,7 +36,8 @@ def demo(
     """
     from dura.cli.train import stop_on_interrupt
     from dura.runs.api import load
-    from dura.runs.start import Choices, start_run
+    from dura.runs.choices import Choices
+    from dura.runs.run import start_run
 
     graph, out = load("umls"), out or free_folder("runs", "demo")
     if not quiet:

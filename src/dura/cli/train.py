@@ -150,16 +150,19 @@ def train(
     }
     if resume is not None:
         _check_resume(preset, {**chosen, "time": time, "out": out, "set": settings})
-        from dura.runs.start import resume_run
+        from dura.runs.run import resume_run
 
         trained = resume_run(resume, progress=not quiet, track=track or [], stopping=stop_on_interrupt)
     else:
-        from dura.runs.start import Choices, start_run
+        from dura.runs.choices import Choices
 
         more: dict[str, Any] = dict(assignment(text) for text in settings or ())
+        choices = Choices(preset, settings=more, **chosen)
+        from dura.runs.run import start_run  # after the choices: a wrong one is refused before torch is imported
+
         trained = start_run(
             None,
-            Choices(preset, settings=more, **chosen),
+            choices,
             time=time,
             out=out or (lambda name: free_folder("runs", name)),
             progress=not quiet,
@@ -199,7 +202,7 @@ def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
 
 def _report(trained: Trained, as_json: bool) -> None:
     """Show how training went."""
-    from dura.runs.start import summary
+    from dura.runs.run import summary
 
     found = summary(trained)
     if as_json:

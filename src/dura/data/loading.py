@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from dura.config import GraphSettings
 from dura.data import catalog, download
 from dura.data.graph import Graph, common, distinct
 from dura.data.layouts import LAYOUTS
@@ -79,6 +80,27 @@ class Loaded:
         if self.overlap:
             notes.append(f"test: {_facts(self.overlap)} also in train or valid, so results will look too good")
         return notes
+
+
+def load_graph(settings: GraphSettings, notify: Callable[[str], None] | None = None) -> Graph:
+    """The graph that the settings name, read and split as they say."""
+    return load_dated(settings, None, notify)[0]
+
+
+def load_dated(
+    settings: GraphSettings, time: int | ColumnChoice | None, notify: Callable[[str], None] | None = None
+) -> tuple[Graph, GraphSettings]:
+    """The graph that the settings name, with the columns of times that `time` names, and the settings with all its columns."""
+    header = {"auto": None, "yes": True, "no": False}[settings.header]
+    options = ReadOptions(settings.columns or None, header, settings.separator or None, settings.skip_bad, time)
+    shares = Shares(
+        valid=None if settings.valid_share == "auto" else settings.valid_share,
+        test=None if settings.test_share == "auto" else settings.test_share,
+        seed=settings.split_seed,
+    )
+    loaded = load_with_notes(settings.source, options, shares)
+    tell(loaded.notes, notify)
+    return loaded.graph, replace(settings, columns=loaded.columns or ())
 
 
 def load(

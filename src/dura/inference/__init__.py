@@ -6,8 +6,7 @@ data and types, and knows neither training nor evaluation. To add a way of askin
 """
 
 from dura.inference.answers import Answer, Answers, Question, TimeAnswer, TimeAnswers
-from dura.inference.asking import ask
-from dura.inference.predict import predict, time_id
+from dura.inference.predict import ask, predict, time_id
 from dura.inference.score import score_facts
 from dura.inference.when import when
 

@@ -53,6 +53,20 @@ class Question:
         return {key: value for key, value in asdict(self).items() if value not in (None, "", HOLE)}
 
 
+def as_question(question: Question | Sequence[str | None]) -> Question:
+    """A question, also if it is given as (head, relation, tail) or (head, relation, tail, time).
+
+    >>> print(as_question((None, "likes", "b")))
+    (?, likes, b)
+    """
+    if isinstance(question, Question):
+        return question
+    if isinstance(question, str) or len(question) not in (3, 4) or question[1] is None:
+        raise BadInput(f"a question is (head, relation, tail) or (head, relation, tail, time), not {question!r}")
+    head, relation, tail, *time = question
+    return Question(head, str(relation), tail, *time)
+
+
 @dataclass(frozen=True)
 class Answer:
     """One answer to a question; `label` is the entity's human name where the graph has one."""

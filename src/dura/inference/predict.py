@@ -10,12 +10,24 @@ import torch
 from torch import Tensor
 
 from dura.data.graph import Graph
-from dura.inference.answers import Answer, Answers, Question
+from dura.inference.answers import Answer, Answers, Question, TimeAnswers
 from dura.models import Model
 from dura.types import BadInput, DuraError, IntArray
 
 BLOCK = 64
 """How many questions are scored at a time."""
+
+
+def ask(
+    model: Model, graph: Graph, questions: Sequence[Question], k: int = 10, *, known: bool = False
+) -> list[Answers | TimeAnswers]:
+    """The answers to questions for entities and for times, in the order of the questions."""
+    entities = iter(predict(model, graph, [q for q in questions if not q.when], k, known=known))
+    times = [q for q in questions if q.when]
+    from dura.inference.when import when
+
+    moments = iter(when(model, graph, times, k, known=known) if times else [])
+    return [next(moments) if q.when else next(entities) for q in questions]
 
 
 def predict(

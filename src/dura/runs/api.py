@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dura.data import from_facts, load
 from dura.data.graph import Graph
-from dura.runs.start import Choices, choose, start_run
+from dura.runs.choices import Choices, choose
 from dura.runs.trained import Trained, open_run
 from dura.types import BadInput
 
@@ -92,6 +92,8 @@ def fit(
         device=device,
         settings=settings,
     )
+    from dura.runs.run import start_run
+
     folder = None if out is None else Path(out)
     return start_run(graph, choices, out=folder, progress=progress is not False, track=track)
 

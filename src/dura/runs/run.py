@@ -1,28 +1,125 @@
-"""Run: train an experiment, in a run folder or in memory, and continue one that was stopped."""
+"""Run: read a graph, train a model on it, keep it in a run folder, and continue a run that was stopped.
+
+`dura.fit`, `dura train` and `dura demo` call `start_run`; `dura train --resume` calls `resume_run`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dura.config import Experiment
 from dura.data.graph import Graph
+from dura.data.loading import load_dated
+from dura.data.readers import ColumnChoice
 from dura.evaluation import metrics, rank
 from dura.models import Temporal, restore
-from dura.records import RunFolder
+from dura.records import RunFolder, best_epoch, curve
 from dura.runs.auto import settle
 from dura.runs.build import Parts, build, complete, questions_of, torch_settings
+from dura.runs.choices import Choices
 from dura.runs.store import check_checkpoints, read_graph, read_settings, write_graph
+from dura.runs.trackers import Tracker, open_trackers, run_name, tracking
 from dura.runs.trained import Trained, open_run
 from dura.tables.table import flushing
 from dura.training.checkpoint import Checkpoints
+from dura.training.display import display
 from dura.training.trainer import Interrupted, Listener, Plan, Progress, Trainer
 from dura.types import BadInput, DuraError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+Stopping = Callable[[], AbstractContextManager[Callable[[], bool]]]
+"""Entered while a model is trained; gives a function that says whether training should stop."""
+
+
+@contextmanager
+def never_stop() -> Iterator[Callable[[], bool]]:
+    """Train to the end."""
+    yield lambda: False
+
+
+def start_run(
+    graph: Graph | None,
+    choices: Choices,
+    *,
+    time: int | ColumnChoice | None = None,
+    out: Path | Callable[[str], Path] | None = None,
+    progress: bool = True,
+    track: str | Sequence[str | Tracker] = (),
+    notify: Callable[[str], None] | None = None,
+    stopping: Stopping = never_stop,
+) -> Trained:
+    """Read the graph that the choices name, unless there is one already, and train a model on it.
+
+    `time` names the column of times, or the columns of begin and end. `out` is the run folder to make, or a function that names
+    one for GRAPH-MODEL-REGULARIZER; without it the run stays in memory. `notify` is called with what is worth knowing about the
+    graph's files.
+    """
+    trackers = open_trackers(track)
+    if graph is None:
+        if not choices.start.graph.source:
+            ways = "give a preset, or --graph with a catalog name, a folder or a file; e.g. --graph umls"
+            raise BadInput(f"which graph? {ways}")
+        graph, settings = load_dated(choices.start.graph, time, notify)
+        experiment = choices.experiment(dated=graph.times is not None, graph=settings)
+    else:
+        experiment = choices.experiment(dated=graph.times is not None).with_value("graph.source", graph.name)
+    folder = out(run_name(graph.name, experiment)) if callable(out) else out
+    with _listening(experiment, graph.name, graph.name, folder, progress, trackers, stopping) as (listeners, stopped):
+        return train(experiment, graph, folder, listeners=listeners, stopped=stopped)
+
+
+def resume_run(
+    path: Path,
+    *,
+    progress: bool = True,
+    track: str | Sequence[str | Tracker] = (),
+    stopping: Stopping = never_stop,
+) -> Trained:
+    """Continue a run that was stopped, with its own settings."""
+    folder, trackers = RunFolder.open(path), open_trackers(track)
+    experiment, graph = read_settings(folder), str(folder.about()["graph"]["name"])
+    with _listening(experiment, path.name, graph, path, progress, trackers, stopping) as (listeners, stopped):
+        return resume(path, listeners=listeners, stopped=stopped)
+
+
+@contextmanager
+def _listening(
+    experiment: Experiment,
+    title: str,
+    graph: str,
+    folder: Path | None,
+    progress: bool,
+    trackers: Mapping[str, Tracker],
+    stopping: Stopping,
+) -> Iterator[tuple[tuple[Listener, ...], Callable[[], bool]]]:
+    """What hears of a run: the display and the trackers; and what may stop it."""
+    with (
+        stopping() as stopped,
+        display(experiment, title, quiet=not progress) as shown,
+        tracking(trackers, experiment, graph, folder, shown.notice) as tracked,
+    ):
+        yield (shown, *tracked), stopped
+
+
+def summary(trained: Trained) -> dict[str, Any]:
+    """How the training of a run went, from its records, as plain values."""
+    assert trained.path is not None
+    records = RunFolder.open(trained.path).records()
+    epochs, best = curve(records), best_epoch(records)
+    return {
+        "run": str(trained.path),
+        "graph": trained.graph.name,
+        "epochs": len(epochs),
+        "best_epoch": best["epoch"] if best else None,
+        "valid": best["valid"] if best else None,
+        "seconds": epochs[-1]["seconds"] if epochs else 0.0,
+    }
 
 
 class Recorder:

@@ -1,4 +1,4 @@
-"""Store: graphs into the run folder and out of it again, and tables into a model.
+"""Store: a graph and settings into the run folder and out of it again.
 
 The run keeps ids and names itself, so that it can be evaluated and queried without the original files. A run folder may come from
 a stranger: what is read is checked before it is used.
@@ -7,16 +7,14 @@ a stranger: what is read is checked before it is used.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import numpy as np
 
-from dura.config import Experiment, GraphSettings
+from dura.config import Experiment
 from dura.data.graph import Graph
-from dura.data.loading import Shares, load_with_notes, tell
-from dura.data.readers import ColumnChoice, ReadOptions
 from dura.data.times import Times
 from dura.data.vocabulary import Vocabulary
 from dura.records import PLAIN, Damage, RunFolder, read_names, read_pairs, write_atomic
@@ -36,27 +34,6 @@ WIDEST = 5
 _STATE = {"packed?": {"format": Annotated[int, 1, 2**31]}, "epoch?": WHOLE, "valid_mrr?": FIGURE, "threads?": WHOLE}
 MOST_SLOTS = 16
 """A checkpoint with the optimizer's state has at most this many times the bytes of the model's tables."""
-
-
-def load_graph(settings: GraphSettings, notify: Callable[[str], None] | None = None) -> Graph:
-    """The graph that the settings name, read and split as they say."""
-    return load_dated(settings, None, notify)[0]
-
-
-def load_dated(
-    settings: GraphSettings, time: int | ColumnChoice | None, notify: Callable[[str], None] | None = None
-) -> tuple[Graph, GraphSettings]:
-    """The graph that the settings name, with the columns of times that `time` names, and the settings with all its columns."""
-    header = {"auto": None, "yes": True, "no": False}[settings.header]
-    options = ReadOptions(settings.columns or None, header, settings.separator or None, settings.skip_bad, time)
-    shares = Shares(
-        valid=None if settings.valid_share == "auto" else settings.valid_share,
-        test=None if settings.test_share == "auto" else settings.test_share,
-        seed=settings.split_seed,
-    )
-    loaded = load_with_notes(settings.source, options, shares)
-    tell(loaded.notes, notify)
-    return loaded.graph, replace(settings, columns=loaded.columns or ())
 
 
 def read_settings(folder: RunFolder) -> Experiment:

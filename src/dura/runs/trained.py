@@ -67,7 +67,8 @@ class Trained:
 
         >>> model.ask([("Ann", "visits", None, "2014-05-06"), ("Ann", "visits", "Bob", "?")], k=3)  # doctest: +SKIP
         """
-        from dura.inference.asking import as_question, ask
+        from dura.inference.answers import as_question
+        from dura.inference.predict import ask
 
         return ask(self.model, self.graph, [as_question(question) for question in questions], k, known=known)
 

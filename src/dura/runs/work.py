@@ -9,9 +9,9 @@ from typing import Any
 
 from dura.config import Experiment
 from dura.data.graph import Graph
+from dura.data.loading import load_graph
 from dura.runs.evaluations import keep
 from dura.runs.run import resume, train
-from dura.runs.store import load_graph
 from dura.runs.trained import Trained, open_run
 from dura.training.display import display
 from dura.training.trainer import Interrupted, Listener

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dura.data.graph import Graph
+from dura.data.loading import load_graph
 from dura.records import RunFolder, best_epoch, write_atomic
-from dura.runs.store import load_graph, read_settings
+from dura.runs.store import read_settings
 from dura.runs.work import train_or_resume
 from dura.runs.workers import NO_MEMORY, Call, Crew, Limits, short_of_memory
 from dura.sweeps.space import Sweep

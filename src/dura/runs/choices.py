@@ -1,0 +1,87 @@
+"""Choices: what a user chose becomes settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from dura.config import Experiment, GraphSettings
+from dura.data.readers import ColumnChoice, ReadOptions
+from dura.runs.presets import preset as read_preset
+
+_BY_TIMES = ("model", "regularizer", "smoothness")
+"""The tables whose defaults depend on whether facts have times."""
+
+
+class Choices:
+    """What a user chose, on top of a preset or the defaults; None is "not chosen". Each choice is applied once.
+
+    `start` holds every choice that means the same for all graphs, so a wrong one is refused before a graph is read.
+    `experiment` adds the choices of model, regularizer and smoothness: facts with times have other defaults for these.
+    """
+
+    def __init__(
+        self,
+        preset: str | None = None,
+        *,
+        graph: str | None = None,
+        model: str | None = None,
+        rank: int | None = None,
+        regularizer: str | None = None,
+        epochs: int | None = None,
+        batch: int | str | None = None,
+        lr: float | None = None,
+        seed: int | None = None,
+        device: str | None = None,
+        columns: ColumnChoice | None = None,
+        skip_bad: bool | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        given = {
+            "model.name": model,
+            "regularizer.name": regularizer,
+            "graph.source": graph,
+            "graph.columns": ReadOptions(columns).chosen,
+            "graph.skip_bad": skip_bad,
+            "model.rank": rank,
+            "training.epochs": epochs,
+            "training.batch": batch,
+            "optimizer.lr": lr,
+            "training.seed": seed,
+            "training.device": device,
+            **(settings or {}),
+        }
+        chosen = {path: value for path, value in given.items() if value is not None}
+        self._late = {path: value for path, value in chosen.items() if path.partition(".")[0] in _BY_TIMES}
+        self._base = read_preset(preset) if preset else None
+        early = {path: value for path, value in chosen.items() if path not in self._late}
+        self.start = (self._base or Experiment()).with_values(early)
+
+    def experiment(self, *, dated: bool, graph: GraphSettings | None = None) -> Experiment:
+        """All settings; `dated` says whether facts have times, `graph` takes the place of the chosen graph settings."""
+        experiment = self.start if graph is None else replace(self.start, graph=graph)
+        if dated and self._base is None:
+            default = Experiment.of_dated_facts()
+            experiment = replace(experiment, **{table: getattr(default, table) for table in _BY_TIMES})
+        experiment = experiment.with_values({**self._same_rank(experiment), **self._late})
+        # What a preset should reach holds for the preset as it is.
+        return experiment if experiment == self._base else replace(experiment, expected={})
+
+    def _same_rank(self, experiment: Experiment) -> dict[str, Any]:
+        """Another model keeps the rank of the one it replaces, if it has a rank at all."""
+        name, rank = self._late.get("model.name"), experiment.model.options.get("rank")
+        if name is None or name == experiment.model.name or rank is None:
+            return {}
+        from dura.models import MODELS
+
+        return {"model.rank": rank} if "rank" in MODELS.options(name) else {}
+
+
+def choose(preset: str | None, *, dated: bool = False, **chosen: Any) -> Experiment:
+    """The settings that these choices make; `chosen` are those of `Choices`.
+
+    >>> choose("umls/complex-dura", rank=50).model.options["rank"]
+    50
+    """
+    return Choices(preset, **chosen).experiment(dated=dated)
