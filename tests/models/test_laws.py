@@ -201,6 +201,13 @@ def test_only_a_model_with_an_adjoint_has_reverse_queries(name: str) -> None:
             model.reverse(ids, ids, time)
 
 
+def test_a_model_without_a_literal_formula_fails_with_a_sentence_that_says_where_to_write_it() -> None:
+    with pytest.raises(
+        pytest.fail.Exception, match=r"'mine' has no literal formula: write oracles.SCORES\['mine'\], in"
+    ):
+        formula(SCORES, "mine")
+
+
 # -- models with an adjoint ---------------------------------------------------------------------------------------------
 
 
