@@ -1,21 +1,27 @@
 """Literal float64 formulas, one fact at a time, straight from the paper: slow, plain, and written without the code they check.
 
-Complex rows are Python complex arrays here; `as_complex_rows` reads the interleaved reals of a table.
+`SCORES` and `ROWS` have one entry per model, `PENALTIES` one per regularizer, `LOSS_FORMS` one per loss. The laws look there. Add
+an entry for each new row of the program's own tables.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
+import pytest
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 Array = NDArray[Any]
+Options = Mapping[str, float]
+F = TypeVar("F")
 
 
 def as_complex_rows(table: Tensor) -> Tensor:
@@ -49,7 +55,7 @@ def literal_score(model: str, h: Tensor, r: Tensor, t: Tensor) -> Tensor:
         return (h.conj() * r * t).sum().real
     if model == "rescal":
         return h @ r @ t
-    raise NotImplementedError(f"write the literal score of {model!r} here")
+    raise NotImplementedError(f"{model!r} is not a semantic matching model of the paper; see SCORES")
 
 
 def literal_products(model: str, h: Tensor, r: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
@@ -62,7 +68,88 @@ def literal_products(model: str, h: Tensor, r: Tensor, t: Tensor) -> tuple[Tenso
         return h * r.conj(), t * r
     if model == "rescal":
         return h @ r, t @ r.T
-    raise NotImplementedError(f"write the literal products of {model!r} here")
+    raise NotImplementedError(f"{model!r} is not a semantic matching model of the paper; see ROWS")
+
+
+State = dict[str, Tensor]
+"""The parameters and buffers of a model by name."""
+
+
+def tail_table(state: State) -> Tensor:
+    """The rows of entities as tails in the tables of a semantic matching model."""
+    return state.get("tail", state["entity"])
+
+
+def _semantic_score(model: str, state: State, *fact: int) -> Tensor:
+    h, r, t, time = fact
+    return literal_score(model, state["entity"][h], literal_relation(model, state, r, time), tail_table(state)[t])
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of one fact that a regularizer may look at, as real numbers and straight from the tables."""
+
+    h: Tensor
+    r: tuple[Tensor, ...]
+    """The relation at the fact's time, one row per part if it is a sum."""
+    t: Tensor
+    complex: bool = False
+    """True if neighbouring reals are one complex number."""
+    products: tuple[Tensor, Tensor] | None = None
+    """(h·R̄, t·Rᵀ) if the model has an adjoint, complex where the model is."""
+    apart: tuple[Tensor, Tensor] | None = None
+    """The rows of relation and time, if the relation at a time is their product."""
+
+    def numbers(self, row: Tensor) -> Tensor:
+        """The row as complex numbers where the model is complex."""
+        return as_complex_rows(row) if self.complex else row
+
+
+def _semantic_rows(model: str, state: State, *fact: int) -> Rows:
+    h, r, t, time = fact
+    apart = (state["relations"][r], state["times"][time]) if "times" in state else None
+    untimed = state["untimed"][r] if "untimed" in state else None
+    rho = literal_relation(model, state, r, time)
+    return _rows(model, state["entity"][h], rho, tail_table(state)[t], apart, untimed)
+
+
+def _rows(
+    model: str, h: Tensor, r: Tensor, t: Tensor, apart: tuple[Tensor, Tensor] | None, untimed: Tensor | None
+) -> Rows:
+    parts: tuple[Tensor, ...] = (r,)
+    if untimed is not None and apart is not None:
+        timed = as_complex_rows(apart[0]) * as_complex_rows(apart[1])
+        parts = (torch.view_as_real(timed).flatten(), untimed)
+    return Rows(h, parts, t, STATIC.get(model, model) == "complex", literal_products(model, h, r, t), apart)
+
+
+SEMANTIC = ("cp", "distmult", "complex", "rescal", *STATIC)
+
+SCORES: dict[str, Callable[[State, int, int, int, int], Tensor]] = {
+    model: partial(_semantic_score, model) for model in SEMANTIC
+}
+"""The score of the fact (head, relation, tail, time) from the state of a model in evaluation mode, per model.
+
+A model of another package adds its own: `conftest.py` imports the modules that the environment variable DURA_TEST_LITERALS names,
+and they write to this table and to `ROWS`, `PENALTIES` and `LOSS_FORMS`.
+"""
+
+ROWS: dict[str, Callable[[State, int, int, int, int], Rows]] = {
+    model: partial(_semantic_rows, model) for model in SEMANTIC
+}
+"""The rows of the fact (head, relation, tail, time) that regularizers see, per model."""
+
+
+def formula(table: dict[str, F], name: str) -> F:
+    """The entry of a table of formulas; the test fails if it is missing."""
+    if name not in table:
+        names = {id(SCORES): "SCORES", id(ROWS): "ROWS", id(PENALTIES): "PENALTIES", id(LOSS_FORMS): "LOSS_FORMS"}
+        pytest.fail(
+            f"{name!r} has no literal formula: write oracles.{names[id(table)]}[{name!r}], in tests/oracles.py or in a module of "
+            "your own that the environment variable DURA_TEST_LITERALS names",
+            pytrace=False,
+        )
+    return table[name]
 
 
 def literal_penalty(
@@ -71,57 +158,110 @@ def literal_penalty(
     h: Tensor,
     r: Tensor,
     t: Tensor,
-    options: dict[str, float],
+    options: Options,
     apart: tuple[Tensor, Tensor] | None = None,
     untimed: Tensor | None = None,
 ) -> Tensor:
-    """The regularizer of one fact, without its weight.
+    """The regularizer of one fact of a semantic matching model from its rows, without its weight.
 
     `apart` are the rows of relation and time where there are times, `untimed` TNTComplEx's other row of the relation.
     """
-    query, reverse = literal_products(model, h, r, t)
-    alone, time = apart or (r, r)
-    if STATIC.get(model, model) == "complex":
-        h, r, t, alone, time = (as_complex_rows(row) for row in (h, r, t, alone, time))
-    tnt = None if untimed is None else (alone * time, as_complex_rows(untimed))
+    return formula(PENALTIES, name)(_rows(model, h, r, t, apart, untimed), options)
 
-    def square(x: Tensor) -> Tensor:
-        return (x.conj() * x).real.sum()
 
-    def cube(x: Tensor) -> Tensor:
-        return (x.abs() ** 3).sum()
+def square(x: Tensor) -> Tensor:
+    """Σ |x|²."""
+    return (x.conj() * x).real.sum()
 
-    def l1(x: Tensor) -> Tensor:
-        return x.abs().sum()
 
-    forms: dict[str, Callable[[], Tensor]] = {
-        "none": lambda: torch.zeros((), dtype=torch.float64),
-        "fro": lambda: (
-            square(h) + square(r.flatten()) + square(t)
-            if tnt is None
-            else 2 * square(h) + square(tnt[0]) + square(tnt[1]) + 2 * square(t)
-        ),
-        "n3": lambda: (
-            cube(h) + cube(r) + cube(t) if tnt is None else 2 * cube(h) + cube(tnt[0]) + cube(tnt[1]) + 2 * cube(t)
-        ),
-        "dura-i": lambda: square(query) + square(t),
-        "dura-ii": lambda: square(reverse) + square(h),
-        "dura": lambda: (
-            options["lambda1"] * (square(h) + square(t)) + options["lambda2"] * (square(query) + square(reverse))
-        ),
-        "dura1": lambda: (
-            options["lambda3"] * (square(h) + square(t)) + options["lambda4"] * (square(query) + square(reverse))
-        ),
-        "dura2": lambda: (
-            options["lambda1"] * (square(h.conj() * alone) + square(t * time))
-            + options["lambda2"] * (square(h.conj() * time) + square(t * alone))
-        ),
-        "dura12": lambda: forms["dura1"]() + forms["dura2"](),
-        "reg-p1": lambda: l1(query - t) + l1(reverse - h),
-    }
-    if name not in forms:
-        raise NotImplementedError(f"write the literal form of {name!r} here")
-    return forms[name]()
+def cube(x: Tensor) -> Tensor:
+    """Σ |x|³."""
+    return (x.abs() ** 3).sum()
+
+
+def _each_part(measure: Callable[[Tensor], Tensor], rows: Rows) -> Tensor:
+    """measure(h) + measure(r) + measure(t) for each part of the relation; without a relation, only the entities."""
+    h, t = rows.numbers(rows.h), rows.numbers(rows.t)
+    entities = measure(h) + measure(t)
+    if not rows.r:
+        return entities
+    return torch.stack([entities + measure(rows.numbers(part).flatten()) for part in rows.r]).sum()
+
+
+def _dura(rows: Rows, plain: float, turned: float) -> Tensor:
+    assert rows.products is not None
+    query, reverse = rows.products
+    return plain * (square(rows.h) + square(rows.t)) + turned * (square(query) + square(reverse))
+
+
+def _dura_i(rows: Rows, _: Options) -> Tensor:
+    assert rows.products is not None
+    return square(rows.products[0]) + square(rows.t)
+
+
+def _dura_ii(rows: Rows, _: Options) -> Tensor:
+    assert rows.products is not None
+    return square(rows.products[1]) + square(rows.h)
+
+
+def _dura2(rows: Rows, options: Options) -> Tensor:
+    assert rows.apart is not None
+    h, t, alone, time = (rows.numbers(row) for row in (rows.h, rows.t, *rows.apart))
+    first = square(h.conj() * alone) + square(t * time)
+    second = square(h.conj() * time) + square(t * alone)
+    return options["lambda1"] * first + options["lambda2"] * second
+
+
+def _reg_p1(rows: Rows, _: Options) -> Tensor:
+    assert rows.products is not None
+    query, reverse = rows.products
+    return (query - rows.numbers(rows.t)).abs().sum() + (reverse - rows.numbers(rows.h)).abs().sum()
+
+
+PENALTIES: dict[str, Callable[[Rows, Options], Tensor]] = {
+    "none": lambda rows, _: 0 * rows.h.sum(),
+    "fro": lambda rows, _: _each_part(square, rows),
+    "n3": lambda rows, _: _each_part(cube, rows),
+    "dura": lambda rows, options: _dura(rows, options["lambda1"], options["lambda2"]),
+    "dura-i": _dura_i,
+    "dura-ii": _dura_ii,
+    "dura1": lambda rows, options: _dura(rows, options["lambda3"], options["lambda4"]),
+    "dura2": _dura2,
+    "dura12": lambda rows, options: PENALTIES["dura1"](rows, options) + PENALTIES["dura2"](rows, options),
+    "reg-p1": _reg_p1,
+}
+"""The penalty of one fact without the regularizer's weight, per regularizer, from its rows and the regularizer's options."""
+
+
+def _binary(_: Any, positive: Tensor, negative: Tensor) -> Tensor:
+    terms = [-torch.log(torch.sigmoid(positive)), *(-torch.log(1 - torch.sigmoid(s)) for s in negative)]
+    return torch.stack(terms).mean()
+
+
+def _margin(loss: Any, positive: Tensor, negative: Tensor) -> Tensor:
+    hinges = [torch.clamp(loss.margin + s - positive, min=0) for s in negative]
+    return torch.stack(hinges).mean() if hinges else 0 * positive
+
+
+def _self_adversarial(loss: Any, positive: Tensor, negative: Tensor) -> Tensor:
+    p = (loss.temperature * negative).exp().detach()
+    p = p / p.sum()
+    wrong = sum(
+        (-w * torch.log(torch.sigmoid(-loss.margin - s)) for w, s in zip(p, negative, strict=True)), 0 * positive
+    )
+    return (-torch.log(torch.sigmoid(loss.margin + positive)) + wrong) / 2
+
+
+LOSS_FORMS: dict[str, Callable[[Any, Tensor, Tensor], Tensor]] = {
+    "softmax": lambda _, positive, negative: torch.cat([positive[None], negative]).exp().sum().log() - positive,
+    "binary": _binary,
+    "margin": _margin,
+    "self-adversarial": _self_adversarial,
+}
+"""The loss of one fact, per loss: from the loss (for its settings), the fact's score and the scores of its negatives [k].
+
+Negatives that are left out are not among them, so k may be 0.
+"""
 
 
 def literal_smoothness(times: Tensor, p: int, over_complex: bool) -> Tensor:

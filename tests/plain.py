@@ -18,8 +18,8 @@ class Plain(Model):
     """A table of targets; queries are made by the tests themselves."""
 
     def __init__(self, table: Table, relations: int = 1) -> None:
-        super().__init__()
-        self.entity, self.sizes, self.rank = table, Sizes(len(table), relations), int(table.shape[1])
+        super().__init__(Sizes(len(table), relations), int(table.shape[1]))
+        self.entity = table
 
     @property
     def target_table(self) -> Table:

@@ -6,11 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from doubles import built
 from dura.models import MODELS, Model
 from dura.regularizers import REGULARIZERS, Regularizer, Smoothness
 from dura.tables.table import Table
 from dura.types import BadInput, Factors, Sizes, Traits
-from oracles import literal_penalty, literal_relation, literal_smoothness
+from oracles import PENALTIES, ROWS, formula, literal_smoothness
 
 SIZES = Sizes(entities=6, relations=2, times=3)
 TIME = torch.tensor([2, 0, 2])
@@ -41,32 +42,28 @@ def factors(model: Model) -> Factors:
     return model.factors(HEAD, RELATION, QUESTION, ANSWERS, TIME if model.temporal else None)
 
 
-def literal(name: str, model: str, tables: dict[str, Tensor]) -> Tensor:
-    tails = tables.get("tail", tables["entity"])
-    facts = []
-    for q, a in zip(QUESTION, ANSWERS, strict=True):
-        r, time = int(RELATION[q]), int(TIME[q])
-        rho = literal_relation(model, tables, r, time)
-        apart = (tables["relations"][r], tables["times"][time]) if "times" in tables else None
-        untimed = tables["untimed"][r] if "untimed" in tables else None
-        facts.append(literal_penalty(name, model, tables["entity"][HEAD[q]], rho, tails[a], LAMBDAS, apart, untimed))
+def literal(name: str, model: str, state: dict[str, Tensor]) -> Tensor:
+    rows, penalty = formula(ROWS, model), formula(PENALTIES, name)
+    facts = [
+        penalty(rows(state, int(HEAD[q]), int(RELATION[q]), int(a), int(TIME[q])), LAMBDAS)
+        for q, a in zip(QUESTION, ANSWERS, strict=True)
+    ]
     return WEIGHT * torch.stack(facts).sum() / len(facts)
 
 
 @pytest.mark.parametrize(("name", "model"), applicable())
 def test_values_and_gradients_equal_the_literal_formula(name: str, model: str) -> None:
-    torch.manual_seed(1)
-    built = MODELS.build(model, {"rank": 3, "init_scale": 1.0}, SIZES).double()
-    free = {key: table.detach().clone().requires_grad_() for key, table in built.named_parameters()}
-    ours = build(name)(factors(built))
-    expected = literal(name, model, free)
+    made = built(model, SIZES, rank=3)
+    free = {key: table.detach().clone().requires_grad_() for key, table in made.named_parameters()}
+    ours = build(name)(factors(made))
+    expected = literal(name, model, made.state() | free)
     torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
     if name == "none":
         assert ours.item() == 0
         return
     ours.backward()
     expected.backward()
-    for key, table in built.named_parameters():
+    for key, table in made.named_parameters():
         wanted = free[key].grad
         found = table.grad if table.grad is not None else torch.zeros_like(table)
         torch.testing.assert_close(
@@ -77,22 +74,21 @@ def test_values_and_gradients_equal_the_literal_formula(name: str, model: str) -
 @pytest.mark.parametrize(("name", "model"), applicable())
 def test_gradients_are_finite_at_zero(name: str, model: str) -> None:
     """A square root followed by a square would give NaN here."""
-    built = MODELS.build(model, {"rank": 3}, SIZES)
-    for table in built.parameters():
+    made = built(model, SIZES, rank=3)
+    for table in made.parameters():
         torch.nn.init.zeros_(table)
-    penalty = build(name)(factors(built))
+    penalty = build(name)(factors(made))
     if penalty.requires_grad:
         penalty.backward()
-    assert all(table.grad is None or bool(table.grad.isfinite().all()) for table in built.parameters())
+    assert all(table.grad is None or bool(table.grad.isfinite().all()) for table in made.parameters())
 
 
 def test_grouping_facts_by_question_changes_nothing() -> None:
     """The same facts one by one, each its own question, give the same penalty."""
-    torch.manual_seed(2)
-    built = MODELS.build("tcomplex", {"rank": 3, "init_scale": 1.0}, SIZES).double()
+    made = built("tcomplex", SIZES, rank=3)
     for name in REGULARIZERS:
-        together = build(name)(factors(built))
-        alone = build(name)(built.factors(HEAD[QUESTION], RELATION[QUESTION], torch.arange(6), ANSWERS, TIME[QUESTION]))
+        together = build(name)(factors(made))
+        alone = build(name)(made.factors(HEAD[QUESTION], RELATION[QUESTION], torch.arange(6), ANSWERS, TIME[QUESTION]))
         torch.testing.assert_close(together, alone)
 
 

@@ -36,9 +36,8 @@ class Tables(Model):
     """The smallest model: DistMult on given tables."""
 
     def __init__(self, entities: Tensor, relations: Tensor) -> None:
-        super().__init__()
+        super().__init__(Sizes(len(entities), len(relations) // 2), entities.shape[1])
         self.entities, self.relations = entities, relations
-        self.sizes = Sizes(len(entities), len(relations) // 2)
         self.comparator = self.watched = Watched()
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor
 from dura.data.questions import Questions
 from dura.objectives import LOSSES, BinaryCrossEntropy, Known, Loss, MarginRanking, SelfAdversarial, Softmax, Truth
 from dura.types import BadInput, Sizes
+from oracles import LOSS_FORMS, formula
 
 F, K = 6, 5
 
@@ -25,30 +27,6 @@ def scores(seed: int = 0, masked: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     return positive, negative, share
 
 
-def sigmoid(x: float) -> float:
-    return 1 / (1 + math.exp(-x))
-
-
-def literal_negatives(loss: Loss, positive: Tensor, negative: Tensor) -> Tensor:
-    """The loss of one fact, from the formula; negatives that are left out are not in `negative`."""
-    if isinstance(loss, Softmax):
-        return torch.cat([positive[None], negative]).exp().sum().log() - positive
-    if isinstance(loss, BinaryCrossEntropy):
-        terms = [-torch.log(torch.sigmoid(positive)), *(-torch.log(1 - torch.sigmoid(s)) for s in negative)]
-        return torch.stack(terms).mean()
-    if isinstance(loss, MarginRanking):
-        hinges = [torch.clamp(loss.margin + s - positive, min=0) for s in negative]
-        return torch.stack(hinges).mean() if hinges else 0 * positive
-    if isinstance(loss, SelfAdversarial):
-        p = (loss.temperature * negative).exp().detach()
-        p = p / p.sum()
-        wrong = sum(
-            (-w * torch.log(torch.sigmoid(-loss.margin - s)) for w, s in zip(p, negative, strict=True)), 0 * positive
-        )
-        return (-torch.log(torch.sigmoid(loss.margin + positive)) + wrong) / 2
-    raise NotImplementedError(f"write the literal form of {type(loss).__name__} here")
-
-
 OPTIONS: dict[str, dict[str, Any]] = {
     "margin": {"margin": 0.7},
     "self-adversarial": {"margin": 1.5, "temperature": 0.6},
@@ -57,16 +35,21 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", LOSSES.names())
 def test_over_negatives_every_loss_is_its_literal_formula(name: str) -> None:
+    """A loss that is not defined for negatives says so. What is left out has no gradient, also where nothing is left."""
     loss = LOSSES.build(name, OPTIONS.get(name, {}))
     positive, negative, share = scores()
+    if loss.refusal("negatives"):
+        with pytest.raises(NotImplementedError):
+            loss.over_negatives(positive, negative, share)
+        return
     p, n = positive.clone().requires_grad_(), negative.clone().requires_grad_()
-    literal = torch.zeros(()).double()
+    literal, total = formula(LOSS_FORMS, name), torch.zeros(()).double()
     for i in range(F):
         there = [n[i, j] for j in range(K) if negative[i, j] > -torch.inf]
-        literal = literal + share[i] * literal_negatives(loss, p[i], torch.stack(there) if there else n[i, :0])
-    literal.backward()
+        total = total + share[i] * literal(loss, p[i], torch.stack(there) if there else n[i, :0])
+    total.backward()
     value, by_positive, by_negative = loss.over_negatives(positive, negative, share)
-    torch.testing.assert_close(value, literal.detach())
+    torch.testing.assert_close(value, total.detach())
     torch.testing.assert_close(by_positive, p.grad)
     torch.testing.assert_close(by_negative, n.grad)
 
@@ -78,6 +61,49 @@ def block(rows: int = 4, entities: int = 6) -> tuple[Tensor, Truth, np.ndarray[A
     y = np.zeros((rows, entities))
     y[row.numpy(), column.numpy()] = 1
     return torch.randn(rows, entities).double(), Truth(row, column, share, each=0.3), y
+
+
+def slope(value: Callable[[Tensor], float], at: Tensor) -> Tensor:
+    """The gradient by central differences, entry by entry; zero where the entry is not finite."""
+    found, step = torch.zeros_like(at), 1e-6
+    for i in at.isfinite().flatten().nonzero().flatten().tolist():
+        up, down = at.clone(), at.clone()
+        up.view(-1)[i] += step
+        down.view(-1)[i] -= step
+        found.view(-1)[i] = (value(up) - value(down)) / (2 * step)
+    return found
+
+
+@pytest.mark.parametrize("name", LOSSES.names())
+def test_over_all_entities_the_gradient_of_every_loss_is_that_of_its_value(name: str) -> None:
+    loss, (given, truth, _) = LOSSES.build(name, OPTIONS.get(name, {})), block()
+    if loss.refusal("all"):
+        with pytest.raises(NotImplementedError):
+            loss.over_all_(given, truth, lambda rows: given[rows])
+        return
+
+    def run(scores: Tensor) -> tuple[float, Tensor]:
+        ours = scores.clone()
+        value, scale = loss.over_all_(ours, truth, lambda rows: scores[rows].clone())
+        return float(value), ours if scale is None else ours * scale[:, None]
+
+    torch.testing.assert_close(run(given)[1], slope(lambda s: run(s)[0], given), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", LOSSES.names())
+def test_over_a_sample_the_gradient_of_every_loss_is_that_of_its_value(name: str) -> None:
+    loss, (given, truth, _) = LOSSES.build(name, OPTIONS.get(name, {})), block()
+    own = given[truth.row, truth.column]
+    others = given.clone().masked_fill_(torch.rand(given.shape) < 0.2, -torch.inf)
+    if loss.refusal("sample"):
+        with pytest.raises(NotImplementedError):
+            loss.over_sample(own, others, truth)
+        return
+    _, by_own, by_others = loss.over_sample(own.clone(), others.clone(), truth)
+    for_own = slope(lambda s: float(loss.over_sample(s, others.clone(), truth)[0]), own)
+    for_others = slope(lambda s: float(loss.over_sample(own, s, truth)[0]), others)
+    torch.testing.assert_close(by_own, for_own, rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(by_others, for_others, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])

@@ -98,9 +98,9 @@ class Moved(Model):
     """−‖h + r − (t + m_r + n_τ)‖²: targets depend on the relation, on the time, or on both."""
 
     def __init__(self, sizes: Sizes, by: tuple[Any, ...] = ("relation",)) -> None:
-        super().__init__()
+        super().__init__(sizes, rank=3)
         self.grouped_by, self.temporal = by, "time" in by  # type: ignore[misc]
-        self.sizes, self.rank, self.comparator = sizes, 3, SquaredL2()
+        self.comparator = SquaredL2()
         self.entity = Table(torch.randn(sizes.entities, 3).double())
         self.relations = Table(torch.randn(2 * sizes.relations, 3).double())
         self.move = torch.nn.Parameter(torch.randn(2 * sizes.relations, 3).double())

@@ -14,7 +14,7 @@ from dura.models import restore as fill
 from dura.training.optimizers import optimizer
 from dura.training.restoring import check_progress, fill_optimizer
 from dura.training.trainer import Progress
-from dura.types import DuraError
+from dura.types import DuraError, Sizes
 
 OPTIMIZERS = ["adagrad", "adam", "adamw", "nadam", "rmsprop", "adadelta", "adafactor", "asgd", "rprop"]
 
@@ -23,7 +23,7 @@ class Net(Model):
     """A table, a matrix per relation and buffers of two types."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(Sizes(6, 1), 4)
         self.entity, self.relations = nn.Parameter(torch.randn(6, 4)), nn.Parameter(torch.randn(3, 4, 4))
         self.norm = nn.BatchNorm1d(4)
 

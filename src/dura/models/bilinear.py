@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from dura.models.families import Family, Relations, Rows
-from dura.models.model import LARGEST_RANK, Ask, Model
+from dura.models.model import Ask, Model
 from dura.tables import Packed, Table
 from dura.types import BadInput, Factors, Sizes
 
@@ -37,12 +37,9 @@ class SemanticMatching(Model):
             cls.diagonal = cls.family.diagonal
 
     def __init__(self, sizes: Sizes, rank: int, init_scale: float) -> None:
-        super().__init__()
-        if not 1 <= rank <= LARGEST_RANK:
-            raise BadInput(f"model.rank is {rank}, but an embedding has 1 to {LARGEST_RANK:,} dimensions")
+        super().__init__(sizes, rank)
         if not init_scale >= 0:
             raise BadInput(f"model.init_scale is {init_scale}, but a scale is zero or more")
-        self.sizes, self.rank = sizes, rank
         self.add_tables()
         self.reset(init_scale)
 

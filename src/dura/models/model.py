@@ -25,8 +25,9 @@ class Model(nn.Module, ABC):
 
     Relations r + |R| are the reciprocals: (t, r + |R|, ?) asks for the head of (?, r, t).
 
-    A concrete model defines `query`, and either `target_table` or `targets`. It may choose another `comparator`. It never overrides
-    `compare`: training uses the comparator's own gradient.
+    A concrete model defines `query`, and either `target_table`, or `targets` and `heads`. Its constructor takes `sizes`, `rank` and
+    its other settings. It may choose another `comparator`. It never overrides `compare`: training uses the comparator's own
+    gradient.
     """
 
     comparator: Comparator = Dot()
@@ -47,8 +48,11 @@ class Model(nn.Module, ABC):
     renamed: ClassVar[Mapping[str, str]] = {}
     """Names that tables had in older checkpoints, and their names now."""
 
-    sizes: Sizes
-    rank: int
+    def __init__(self, sizes: Sizes, rank: int) -> None:
+        super().__init__()
+        if not 1 <= rank <= LARGEST_RANK:
+            raise BadInput(f"model.rank is {rank}, but an embedding has 1 to {LARGEST_RANK:,} dimensions")
+        self.sizes, self.rank = sizes, rank
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -92,6 +96,15 @@ class Model(nn.Module, ABC):
         if table is None:
             raise NotImplementedError(f"{type(self).__name__} does not define heads")
         return table.read(entities)
+
+    def relation_rows(self, relations: Tensor) -> tuple[Tensor, ...]:
+        """The rows of these relations, one tensor per part if they are sums; regularizers see them.
+
+        The default reads the table `relations`, which has one row for each relation and each reciprocal. Without such a table,
+        regularizers see no relations.
+        """
+        table = getattr(self, "relations", None)
+        return (table.read(relations),) if isinstance(table, Table) else ()
 
     def reverse(self, tail: Tensor, relation: Tensor, time: Tensor | None = None) -> Tensor:
         """The query of (?, relation, tail) with the parameters of the relation itself [b, w]; see `adjoint`."""
@@ -161,6 +174,10 @@ class Model(nn.Module, ABC):
             assert isinstance(rows, Tensor)
             return rows
 
+        def relation_and_counts() -> tuple[tuple[Tensor, ...], Tensor]:
+            distinct, counts = torch.unique(relation[question], return_counts=True)
+            return self.relation_rows(distinct), counts.to(h.dtype)
+
         return Factors(
             head=h,
             query=self.query(head, relation, time),
@@ -169,14 +186,8 @@ class Model(nn.Module, ABC):
             complex=False,
             read_tail=cache(tail),
             read_reverse=lambda: self.reverse(answers, relation[question], at_facts(time)),
-            read_relation=lambda: self._relation_rows(relation[question], h.dtype),
+            read_relation=relation_and_counts,
         )
-
-    def _relation_rows(self, relation: Tensor, dtype: torch.dtype) -> tuple[tuple[Tensor, ...], Tensor]:
-        """The distinct rows of the table `relations`, if there is one, and how often each occurs."""
-        distinct, counts = torch.unique(relation, return_counts=True)
-        table = getattr(self, "relations", None)
-        return ((table.read(distinct),) if isinstance(table, Table) else ()), counts.to(dtype)
 
     # -- state and mode -------------------------------------------------------------------------------------------
 

@@ -21,6 +21,9 @@ from dura.types import BadInput
 SAFE_MASS = 1e20
 """Exponentials whose sum stays between 1 / this and this leave room for the products that follow, even in 32 bits."""
 
+_METHODS = {"all": "over_all_", "sample": "over_sample", "negatives": "over_negatives"}
+"""The method of a loss for each kind of candidates."""
+
 
 @dataclass(frozen=True)
 class Truth:
@@ -83,13 +86,18 @@ class Loss:
 
     def refusal(self, kind: str) -> str:
         """Why this loss cannot be used with this kind of candidates, as the end of a sentence; empty if it can."""
-        method = {"all": "over_all_", "sample": "over_sample", "negatives": "over_negatives"}.get(kind, f"over_{kind}")
+        if self._defined(kind):
+            return ""
+        others = " or ".join(repr(other) for other in _METHODS if self._defined(other))
+        return f"it is not defined for candidates.name = {kind!r}{f', only for {others}' if others else ''}"
+
+    def _defined(self, kind: str) -> bool:
+        """True if the class has the method for this kind of candidates, or `value` for negatives."""
+        method = _METHODS.get(kind, f"over_{kind}")
         own = getattr(type(self), method, None)
-        if own is not None and own is not getattr(Loss, method, None):
-            return ""
-        if kind == "negatives" and type(self).value is not Loss.value:
-            return ""
-        return f"it is not defined for candidates.name = {kind!r}"
+        return (own is not None and own is not getattr(Loss, method, None)) or (
+            kind == "negatives" and type(self).value is not Loss.value
+        )
 
 
 class Softmax(Loss):

@@ -119,14 +119,18 @@ def _smoothness(experiment: Experiment, diagonal: bool) -> Smoothness:
 def open_model(experiment: Experiment, sizes: Sizes, state: Mapping[str, Tensor], device: str) -> Model:
     """The model of an experiment with a state that was saved. No random table is made if the model allows it."""
     place = checked_device(device)
-    if MODELS.get(experiment.model.name).state_is_all:
-        with torch.device("meta"):  # shapes without memory
-            model = MODELS.build(experiment.model.name, experiment.model.options, sizes)
-    else:
-        model = build_model(experiment, sizes, "cpu")
     # A copy is aligned as a table that was trained: products of the mapped file's rows may round differently.
+    model = blank_model(experiment, sizes)
     adopt(model, {name: tensor.clone() for name, tensor in state.items()})
     return model.to(place)
+
+
+def blank_model(experiment: Experiment, sizes: Sizes) -> Model:
+    """A model that will be given its state. If the model allows it, its tensors have shapes but no memory yet."""
+    if not MODELS.get(experiment.model.name).state_is_all:
+        return build_model(experiment, sizes, "cpu")
+    with torch.device("meta"):
+        return MODELS.build(experiment.model.name, experiment.model.options, sizes)
 
 
 def build_model(experiment: Experiment, sizes: Sizes, device: str) -> Model:

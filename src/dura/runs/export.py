@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
 from dura.analysis.sparsity import entity_tables, thresholds
 from dura.config import Experiment
-from dura.models import MODELS, Model, adopt
+from dura.models import Model, adopt
 from dura.records import PACKED, PLAIN, RunFolder
+from dura.runs.build import blank_model
 from dura.runs.store import write_graph
 from dura.tables.packed import NUMBER_TYPES, Csr, NumberType, Packed, Small, open_packed
 from dura.training.checkpoint import Checkpoints
@@ -77,11 +77,16 @@ def _stored(model: Model, sparse: float | None, dtype: NumberType) -> tuple[dict
 
 
 def _small(tables: Mapping[str, Tensor], dtype: NumberType) -> dict[str, Tensor]:
-    """The tables of relations and times: stored in the same type, but never sparse."""
+    """The tables of relations and times: stored in the same type, but never sparse. Vectors and counts stay as they are."""
     if dtype == "float32":
         return dict(tables)
-    packed = {name: Small.of(table.reshape(-1, table.shape[-1]), dtype) for name, table in tables.items()}
-    return {f"{name}.{part}": tensor for name, table in packed.items() for part, tensor in table.tensors().items()}
+    packed = {
+        name: Small.of(table.reshape(-1, table.shape[-1]), dtype)
+        for name, table in tables.items()
+        if table.ndim > 1 and table.is_floating_point()
+    }
+    parts = {f"{name}.{part}": tensor for name, table in packed.items() for part, tensor in table.tensors().items()}
+    return parts | {name: table for name, table in tables.items() if name not in packed}
 
 
 def open_exported(
@@ -94,13 +99,12 @@ def open_exported(
         )
     if device != "cpu":
         raise BadInput(f"an exported run with packed tables is used on the CPU, not on {device!r}; leave --device out")
+    model = blank_model(experiment, sizes)
     parts: dict[str, dict[str, Tensor]] = {}
     for key, tensor in tensors.items():
-        name, _, part = key.partition(".")
-        parts.setdefault(name, {})[part] = tensor
-    with torch.device("meta"):  # shapes without memory: no table as large as the packed one is ever made
-        model = MODELS.build(experiment.model.name, experiment.model.options, sizes)
-    parts = {model.renamed.get(name, name): own for name, own in parts.items()}
+        whole = model.renamed.get(key, key) in model.state_dict()
+        name, _, part = (key, "", "") if whole else key.rpartition(".")
+        parts.setdefault(model.renamed.get(name, name), {})[part] = tensor
     for name, table in entity_tables(model).items():
         packed = open_packed(parts.pop(name, {}), (sizes.entities, table.shape[1]))
         delattr(model, name)
