@@ -50,7 +50,7 @@ def say(sentence: str) -> None:
 
 def fail(sentence: str, code: int) -> NoReturn:
     """End the command with one sentence."""
-    say(printable(f"dura: {sentence}", lines=False))
+    say(f"dura: {sentence}")
     sys.exit(code)
 
 
