@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from dura.registry import Registry
 
 if TYPE_CHECKING:
-    from dura.regularizers.forms import Regularizer, Smoothness
+    from dura.regularizers.forms import Regularizer, Smoothness, squares
 
 REGULARIZERS: Registry[Regularizer] = Registry(
     "regularizer",
@@ -30,9 +30,9 @@ REGULARIZERS: Registry[Regularizer] = Registry(
         "reg-p1": "dura.regularizers.forms:RegP1",
     },
 )
-_HOMES = dict.fromkeys(("Regularizer", "Smoothness"), "dura.regularizers.forms")
+_HOMES = dict.fromkeys(("Regularizer", "Smoothness", "squares"), "dura.regularizers.forms")
 
-__all__ = ["REGULARIZERS", "Regularizer", "Smoothness"]
+__all__ = ["REGULARIZERS", "Regularizer", "Smoothness", "squares"]
 
 
 def __getattr__(name: str) -> Any:

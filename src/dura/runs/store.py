@@ -158,14 +158,13 @@ def check_checkpoints(folder: RunFolder, experiment: Experiment, sizes: Sizes) -
             if outline.path.name.startswith("step"):
                 own = {name.removeprefix("model."): form for name, form in own.items()}
             check_forms(declared, {renamed.get(name, name): form for name, form in own.items()}, outline.path)
-        elif strange := [name for name in outline.tensors if _table(name, renamed) not in declared]:
+        elif strange := [name for name in outline.tensors if not _tables(name, renamed) & declared.keys()]:
             raise DuraError(f"{outline.path} {MISFIT} the model has no table {shown(strange[0])}")
 
 
-def _table(name: str, renamed: Mapping[str, str]) -> str:
-    """The table that a packed tensor TABLE.PART belongs to."""
-    table = name.partition(".")[0]
-    return renamed.get(table, table)
+def _tables(name: str, renamed: Mapping[str, str]) -> set[str]:
+    """The tables that a tensor of a packed model may belong to: TABLE.PART is a part, TABLE is a whole one."""
+    return {renamed.get(table, table) for table in (name, name.rpartition(".")[0])}
 
 
 def _declared(experiment: Experiment, sizes: Sizes) -> dict[str, Form] | None:
