@@ -163,7 +163,7 @@ def test_a_diverging_run_says_where_and_what_to_try(home: Path) -> None:
     done = dura(
         "train", "--graph", "nations", "--lr", "1e30", "--rank", 4, "--out", "nan", "--quiet", cwd=home, check=1
     )
-    assert "try a smaller learning rate" in one_sentence(done)
+    assert "train again with a smaller learning rate" in one_sentence(done)
 
 
 def start(home: Path, out: str) -> subprocess.Popen[str]:

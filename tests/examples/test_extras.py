@@ -225,7 +225,7 @@ def test_a_run_is_served(home: Path, site: Path, name: str, options: list[str], 
     assert [answer["score"] for answer in answers] == pytest.approx([answer["score"] for answer in expected])
 
 
-def test_what_does_not_fit_is_refused_in_one_sentence(site: Path, tmp_path: Path) -> None:
+def test_help_lists_the_parts_and_what_does_not_fit_is_refused_in_one_sentence(site: Path, tmp_path: Path) -> None:
     info = tmp_path / "odd-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1.0\n")
@@ -256,7 +256,9 @@ def test_what_does_not_fit_is_refused_in_one_sentence(site: Path, tmp_path: Path
             "--model", "odd",
         ],
     }  # fmt: skip
-    found = commands([[*train, *options] for options in refused.values()], tmp_path, site, tmp_path)
+    lines = [[*train, *options] for options in refused.values()]
+    *found, listed = commands([*lines, ["train", "--help"]], tmp_path, site, tmp_path)
+    assert listed.code == 0 and all(name in listed.out for name in ("shift", "mlp", "l1"))
     for sentence, done in zip(refused, found, strict=True):
         assert sentence in done.sentence
     assert "did you mean 'shift'?" in found[5].sentence

@@ -15,6 +15,8 @@ from dura.sheets.sheet import Sheet
 from dura.studies import sensitivity
 from dura.studies.sensitivity import compute, draw, sheets
 from dura.types import BadInput
+from folders import TOY
+from folders import epoch as recorded
 
 
 def run(umls_runs: Path, mrr: float | None, end: bool = True, name: str = "umls/complex-dura", **settings: Any) -> Path:
@@ -22,13 +24,13 @@ def run(umls_runs: Path, mrr: float | None, end: bool = True, name: str = "umls/
     chosen = {path.replace("_", ".", 1): value for path, value in settings.items()}
     folder = RunFolder.create(umls_runs / f"run-{len(list(umls_runs.iterdir()))}")
     folder.write_settings(choose(name, settings=chosen).to_toml())
-    folder.describe({"name": name.partition("/")[0]})
+    folder.describe({**TOY, "name": name.partition("/")[0]})
     folder.append({"kind": "start"})
     if mrr is not None:
         for epoch, reached in ((1, mrr / 2), (2, mrr)):
-            folder.append({"kind": "epoch", "epoch": epoch, "loss": 1.0, "valid": {"mrr": reached}})
+            folder.append(recorded(epoch, reached))
     if end:
-        folder.append({"kind": "end", "epoch": 2})
+        folder.append({"kind": "end", "epoch": 2, "best_epoch": 2, "seconds": 1.0})
     return folder.path
 
 

@@ -157,7 +157,7 @@ def test_importance_finds_what_matters(tmp_path: Path) -> None:
 def test_a_trial_that_fails_is_told_and_the_others_go_on(tmp_path: Path) -> None:
     found = sweep(plan({"optimizer.lr": [0.1, 1e30]}), tmp_path / "sweep")
     assert [row["state"] for row in found.rows] == ["complete", "failed"]
-    assert "try a smaller learning rate" in found.rows[1]["failure"]
+    assert "train again with a smaller learning rate" in found.rows[1]["failure"]
     with pytest.raises(DuraError, match="is complete: the loss became"):
         sweep(plan({"optimizer.lr": [1e30, 2e30]}), tmp_path / "none")
 

@@ -194,7 +194,7 @@ def _places(model: Model, columns: Decomposition, gradients: bool = False) -> li
     """The place of each part in the model's tables, or in their gradients."""
     tables = {name: table.grad if gradients else table for name, table in model.named_parameters()}
     entity, relations = tables["entity"], tables["relations"]
-    tails = tables.get("answer", entity)
+    tails = tables.get("tail", entity)
     assert entity is not None and tails is not None and relations is not None
     heads = len(columns.head)
     places = [entity[:heads], relations[: len(columns.relation)], tails[heads:]]
