@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dura import world
 from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.data.loading import load_dated
@@ -150,6 +151,7 @@ def train(
     stopped: Callable[[], bool] = lambda: False,
 ) -> Trained:
     """Train on the graph: with `out` in a run folder that can be resumed, without it in memory."""
+    world.alone("training")
     experiment, said = complete(experiment), ""
     if experiment.training.batch == "auto":
         experiment, said = settle(experiment, graph)
@@ -180,6 +182,7 @@ def resume(
     stopped: Callable[[], bool] = lambda: False,
 ) -> Trained:
     """Continue a stopped run, with the same steps as if it had never stopped."""
+    world.alone("training")
     folder = RunFolder.open(path)
     experiment, graph = read_settings(folder), read_graph(folder)
     check_checkpoints(folder, experiment, graph.sizes)
