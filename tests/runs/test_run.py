@@ -172,7 +172,7 @@ def test_wrong_combinations_are_refused_before_any_work(tmp_path: Path) -> None:
         ({"loss.name": "hinge"}, "the loss 'hinge' is not known; known are softmax"),
         ({"loss.name": "margin"}, "it is not defined for candidates.name = 'all'"),
         ({"candidates.name": "sample", "loss.smoothing": 0.1}, "loss.smoothing needs candidates.name = 'all'"),
-        ({"terms.times": 1.0}, "terms.times is 1.0, but 'complex' has no times"),
+        ({"terms.times": 1.0}, "terms.times is 1, but the model 'complex' cannot be asked for times"),
         ({"model.rank": 0}, "model.rank is 0"),
     ]
     for settings, message in refusals:

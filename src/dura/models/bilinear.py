@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +24,7 @@ class SemanticMatching(Model):
     family: Family
     shared: bool = True
     adjoint = True
+    holes: ClassVar[tuple[Ask, ...]] = ("relations",)
     random = False
     state_is_all = True
     renamed = {"answer": "tail"}  # noqa: RUF012
@@ -96,8 +97,7 @@ class SemanticMatching(Model):
         time: Tensor | None = None,
     ) -> tuple[Tensor, Table]:
         """A score is linear in R, so the relations are the rows that the product of head and tail meets."""
-        if ask != "relations":
-            raise BadInput(f"terms.{ask} is set, but facts of the model {type(self).__name__} have no times")
+        assert ask == "relations"
         return self.family.between(self.heads(head), self.target_table.read(tail)), self.relations
 
     def factors(

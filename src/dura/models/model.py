@@ -39,6 +39,8 @@ class Model(nn.Module, ABC):
     """True if the model has `reverse`, so that regularizers such as DURA are defined."""
     apart: ClassVar[bool] = False
     """True if the relation at a time is the product of one row of the relation and one row of the time, and nothing else."""
+    holes: ClassVar[tuple[Ask, ...]] = ()
+    """Which parts of a fact besides entities the model can be asked for, by `between`."""
     random: ClassVar[bool] = True
     """False if a step draws no random numbers in the model, so that no one has to seed them."""
     grouped_by: ClassVar[tuple[Literal["relation", "time"], ...]] = ()
@@ -117,7 +119,7 @@ class Model(nn.Module, ABC):
 
         What does not depend on the hole may be left out: only differences between its values count.
         """
-        raise BadInput(f"terms.{ask} is set, but the model {type(self).__name__} cannot be asked for {ask}")
+        raise NotImplementedError(f"{type(self).__name__} cannot be asked for {ask}")
 
     @property
     def device(self) -> torch.device:

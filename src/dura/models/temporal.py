@@ -7,7 +7,7 @@ combined once, even if many facts share it.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -24,6 +24,7 @@ class Temporal(SemanticMatching):
 
     temporal = True
     apart = True
+    holes: ClassVar[tuple[Ask, ...]] = ("relations", "times")
 
     def __init__(self, sizes: Sizes, rank: int, init_scale: float) -> None:
         if sizes.times < 1:
@@ -93,6 +94,9 @@ class TNTComplEx(TComplEx):
     """TComplEx with a part that does not change over time: ρ = r∘τ + r′, from two tables of relations."""
 
     apart = False
+    holes: ClassVar[tuple[Ask, ...]] = (
+        "times",
+    )  # relations would need both tables at once; for times r′ is the same, so it does not count
 
     def add_tables(self) -> None:
         """A second table of relations."""
@@ -102,16 +106,6 @@ class TNTComplEx(TComplEx):
     def combine(self, relation: Tensor, time: Tensor) -> tuple[Tensor, ...]:
         """ρ = r∘τ + r′."""
         return (*super().combine(relation, time), self.untimed.read(relation))
-
-    def between(
-        self, ask: Ask, head: Tensor, relation: Tensor, tail: Tensor, time: Tensor | None = None
-    ) -> tuple[Tensor, Table]:
-        """Times as in TComplEx: r′ is the same for all of them. Relations would need both tables at once."""
-        if ask == "relations":
-            raise BadInput(
-                "terms.relations is not defined for 'tntcomplex', whose relations have two tables; use 'tcomplex'"
-            )
-        return super().between(ask, head, relation, tail, time)
 
 
 class TRESCAL(Temporal):

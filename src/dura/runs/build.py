@@ -66,6 +66,7 @@ def build(experiment: Experiment, sizes: Sizes) -> Parts:
     regularizer = REGULARIZERS.build(experiment.regularizer.name, experiment.regularizer.options)
     kind = MODELS.get(experiment.model.name)
     _check_times(experiment, kind, sizes)
+    _check_terms(experiment, kind)
     regularizer.check(experiment.regularizer.name, experiment.model.name, kind.traits())
     objective = build_objective(experiment)
     model = build_model(experiment, sizes, experiment.training.device)
@@ -102,12 +103,23 @@ def _check_times(experiment: Experiment, kind: type[Model], sizes: Sizes) -> Non
         )
     if smooth.weight and not kind.temporal:
         raise BadInput(f"smoothness.weight is {smooth.weight}, but {name!r} has no times that could be smooth")
-    if experiment.terms.times and not kind.temporal:
-        raise BadInput(f"terms.times is {experiment.terms.times}, but {name!r} has no times that it could be asked for")
     if smooth.weight and not kind.diagonal and smooth.p not in ("auto", 2):
         raise BadInput(
             f"smoothness.p is {smooth.p}, but the times of {name!r} are matrices: only p = 2 is defined for them"
         )
+
+
+def _check_terms(experiment: Experiment, kind: type[Model]) -> None:
+    """Refuse to ask a model for relations or times if it cannot be asked for them."""
+    for hole, weight in (("relations", experiment.terms.relations), ("times", experiment.terms.times)):
+        if weight and hole not in kind.holes:
+            can = (
+                f"it can be asked for {' and '.join(kind.holes)}" if kind.holes else "it can be asked for entities only"
+            )
+            raise BadInput(
+                f"terms.{hole} is {weight:g}, but the model {experiment.model.name!r} cannot be asked for {hole}: {can}; "
+                f"set terms.{hole} = 0"
+            )
 
 
 def _smoothness(experiment: Experiment, diagonal: bool) -> Smoothness:
