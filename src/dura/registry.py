@@ -158,6 +158,17 @@ class Registry(Generic[T]):
         return cast(type[T], loaded)
 
 
+def late(module: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """A module's `__getattr__` that imports names from their homes when they are first used."""
+
+    def find(name: str) -> Any:
+        if name in homes:
+            return getattr(import_module(homes[name]), name)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    return find
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """The end of an error sentence, "; did you mean 'x'?", or nothing when no known name is near.
 

@@ -7,10 +7,9 @@ and a row in `MODELS`, or an entry point of the group `dura.models` in your own 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dura.registry import Registry
+from dura.registry import Registry, late
 
 if TYPE_CHECKING:
     from dura.models.bilinear import SemanticMatching
@@ -41,6 +40,8 @@ _HOMES = {
     **dict.fromkeys(("CP", "RESCAL", "ComplEx", "DistMult"), "dura.models.static"),
     **dict.fromkeys(("TRESCAL", "TComplEx", "Temporal", "TNTComplEx"), "dura.models.temporal"),
 }
+# Late, so that a user of the names alone does not import torch.
+__getattr__ = late(__name__, _HOMES)
 
 __all__ = [
     "CP",
@@ -64,10 +65,3 @@ __all__ = [
     "adopt",
     "restore",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    # Late, so that whoever only wants the names of the table does not pay for importing torch.
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

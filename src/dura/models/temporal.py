@@ -94,9 +94,8 @@ class TNTComplEx(TComplEx):
     """TComplEx with a part that does not change over time: ρ = r∘τ + r′, from two tables of relations."""
 
     apart = False
-    holes: ClassVar[tuple[Ask, ...]] = (
-        "times",
-    )  # relations would need both tables at once; for times r′ is the same, so it does not count
+    # Relations would need both tables at once. For times r′ is the same, so it does not count.
+    holes: ClassVar[tuple[Ask, ...]] = ("times",)
 
     def add_tables(self) -> None:
         """A second table of relations."""

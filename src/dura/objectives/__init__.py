@@ -7,10 +7,9 @@ a kind of candidates: a class and a row in `LOSSES` or `CANDIDATES`, or an entry
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dura.registry import Registry
+from dura.registry import Registry, late
 
 if TYPE_CHECKING:
     from dura.objectives.candidates import All, Candidates, Negatives, Sample
@@ -44,6 +43,8 @@ _HOMES = {
     **dict.fromkeys(_LOSSES, "dura.objectives.losses"),
     **dict.fromkeys(("Hole", "Objective", "Term", "objective_of"), "dura.objectives.terms"),
 }
+# Late, so that a user of the names alone does not import torch.
+__getattr__ = late(__name__, _HOMES)
 
 __all__ = [
     "CANDIDATES",
@@ -64,10 +65,3 @@ __all__ = [
     "Truth",
     "objective_of",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    # Late, so that whoever only wants the names of the table does not pay for importing torch.
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

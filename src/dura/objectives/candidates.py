@@ -8,6 +8,7 @@ are computed in blocks, so that nothing of size |batch| × |entities| is kept. T
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
 import torch
@@ -38,6 +39,21 @@ class TargetRows(Protocol):
         """The rows of these entities."""
 
 
+@dataclass(frozen=True)
+class Batch:
+    """Questions with their queries and targets, and how much each counts."""
+
+    questions: Questions
+    query: Tensor
+    targets: TargetRows
+    share: Tensor
+    """What each fact counts in a mean over facts [f]."""
+    each: float
+    """What each question counts in a mean over questions."""
+    seed: int
+    """Everything that is drawn follows from it."""
+
+
 class Candidates(ABC):
     """Scores candidates, applies the loss and collects the gradients."""
 
@@ -54,21 +70,8 @@ class Candidates(ABC):
         return None
 
     @abstractmethod
-    def __call__(
-        self,
-        comparator: Comparator,
-        loss: Loss,
-        query: Tensor,
-        targets: TargetRows,
-        batch: Questions,
-        share: Tensor,
-        each: float,
-        seed: int,
-    ) -> tuple[Tensor, Tensor]:
-        """The loss of a batch and its gradient by `query`. The gradient by the targets is added to them.
-
-        `share` [f] is what each fact counts in the mean, `each` what each question counts. What is drawn follows from `seed`.
-        """
+    def __call__(self, comparator: Comparator, loss: Loss, batch: Batch) -> tuple[Tensor, Tensor]:
+        """The loss of a batch and its gradient by the queries. The gradient by the targets is added to them."""
 
 
 class All(Candidates):
@@ -85,21 +88,11 @@ class All(Candidates):
             raise BadInput(f"candidates.block is {block}, but it is 'auto' or a number of questions")
         self._buffer = torch.empty(0)
 
-    def __call__(
-        self,
-        comparator: Comparator,
-        loss: Loss,
-        query: Tensor,
-        targets: TargetRows,
-        batch: Questions,
-        share: Tensor,
-        each: float,
-        seed: int,
-    ) -> tuple[Tensor, Tensor]:
+    def __call__(self, comparator: Comparator, loss: Loss, batch: Batch) -> tuple[Tensor, Tensor]:
         """One pass over blocks of questions."""
-        every, low = targets.every(), self.product_type or query.dtype
+        query, every, low = batch.query, batch.targets.every(), self.product_type or batch.query.dtype
         q, rows = query.to(low), every.rows.to(low)
-        answers, offsets = _ids(batch.answers, query), batch.offsets.tolist()
+        answers, offsets = _ids(batch.questions.answers, query), batch.questions.offsets.tolist()
         gradient, total = torch.empty_like(query), query.new_zeros(())
         size = self.size(len(query), len(rows))
         for a in range(0, len(query), size):
@@ -108,7 +101,7 @@ class All(Candidates):
             row = torch.repeat_interleave(torch.tensor(offsets[a : b + 1], device=query.device).diff())
             part = q[a:b]
             scores = comparator.scores(part, rows, out=self._room(b - a, rows)).to(query.dtype)
-            truth = Truth(row, answers[facts], share[facts], each)
+            truth = Truth(row, answers[facts], batch.share[facts], batch.each)
             value, scale = loss.over_all_(scores, truth, lambda some, part=part: comparator.scores(part[some], rows))  # type: ignore[misc]
             total += value
             gradient[a:b] = comparator.pull(scores.to(low), query[a:b], every, scale)
@@ -155,26 +148,16 @@ class Sample(Candidates):
         ids = torch.searchsorted(self._below, points).clamp_(max=len(self._chance) - 1).sort().values
         return ids, -(self.samples * self._chance[ids]).log()
 
-    def __call__(
-        self,
-        comparator: Comparator,
-        loss: Loss,
-        query: Tensor,
-        targets: TargetRows,
-        batch: Questions,
-        share: Tensor,
-        each: float,
-        seed: int,
-    ) -> tuple[Tensor, Tensor]:
+    def __call__(self, comparator: Comparator, loss: Loss, batch: Batch) -> tuple[Tensor, Tensor]:
         """The sample by one product, the answers one by one."""
-        low = self.product_type or query.dtype
-        row, answers, share = _distinct(batch, share, len(self._chance))
-        drawn, stands_for = (tensor.to(query.device) for tensor in self.drawn(seed))
+        query, targets, low = batch.query, batch.targets, self.product_type or batch.query.dtype
+        row, answers, share = _distinct(batch.questions, batch.share, len(self._chance))
+        drawn, stands_for = (tensor.to(query.device) for tensor in self.drawn(batch.seed))
         sample, truths, q = targets.some(drawn), targets.some(answers), query[row]
         others = comparator.scores(query.to(low), sample.rows.to(low)).to(query.dtype) + stands_for.to(query.dtype)
         others[_hits(row, answers, drawn)] = -torch.inf
         own = comparator.pairs(q, truths.rows)
-        value, by_own, by_others = loss.over_sample(own, others, Truth(row, answers, share, each))
+        value, by_own, by_others = loss.over_sample(own, others, Truth(row, answers, share, batch.each))
         gradient = comparator.pull(by_others.to(low), query, sample)
         by_query, by_truths = comparator.pull_pairs(by_own, q, truths.rows)
         truths.add_all(by_truths)
@@ -223,20 +206,11 @@ class Negatives(Candidates):
         out = torch.as_tensor(self._known.holds(batch, ids.numpy())) if self.filtered else ids == truths
         return ids, out
 
-    def __call__(
-        self,
-        comparator: Comparator,
-        loss: Loss,
-        query: Tensor,
-        targets: TargetRows,
-        batch: Questions,
-        share: Tensor,
-        each: float,
-        seed: int,
-    ) -> tuple[Tensor, Tensor]:
+    def __call__(self, comparator: Comparator, loss: Loss, batch: Batch) -> tuple[Tensor, Tensor]:
         """A block of facts at a time."""
-        ids, out = (tensor.to(query.device) for tensor in self.drawn(batch, seed))
-        row, answers = _ids(batch.question, query), _ids(batch.answers, query)
+        query, targets, questions = batch.query, batch.targets, batch.questions
+        ids, out = (tensor.to(query.device) for tensor in self.drawn(questions, batch.seed))
+        row, answers = _ids(questions.question, query), _ids(questions.answers, query)
         gradient, total = torch.zeros_like(query), query.new_zeros(())
         size = max(1, NEGATIVE_NUMBERS // (self.count * max(1, query.shape[1])))
         for a in range(0, len(row), size):
@@ -245,7 +219,7 @@ class Negatives(Candidates):
             rivals = negatives.rows.view(len(q), self.count, -1)
             positive = comparator.pairs(q, truths.rows)
             negative = comparator.pairs(q[:, None], rivals).masked_fill(out[part], -torch.inf)
-            value, by_positive, by_negative = loss.over_negatives(positive, negative, share[part])
+            value, by_positive, by_negative = loss.over_negatives(positive, negative, batch.share[part])
             total += value
             by_query, by_truths = comparator.pull_pairs(by_positive, q, truths.rows)
             by_q, by_rivals = comparator.pull_pairs(by_negative, q[:, None], rivals)
@@ -259,9 +233,9 @@ def _ids(ids: object, like: Tensor) -> Tensor:
     return torch.as_tensor(ids).to(like.device, torch.long)
 
 
-def _distinct(batch: Questions, share: Tensor, entities: int) -> tuple[Tensor, Tensor, Tensor]:
+def _distinct(questions: Questions, share: Tensor, entities: int) -> tuple[Tensor, Tensor, Tensor]:
     """Row, answer and share of each distinct fact: one that is given twice counts once, with the sum of its shares."""
-    row, answers = _ids(batch.question, share), _ids(batch.answers, share)
+    row, answers = _ids(questions.question, share), _ids(questions.answers, share)
     key = row * entities + answers
     if bool((key[1:] > key[:-1]).all()):
         return row, answers, share

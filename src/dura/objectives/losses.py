@@ -41,6 +41,9 @@ class Truth:
 class Loss:
     """A mean over the facts (or questions) of a batch that brings the gradient of its scores."""
 
+    smoothing: float = 0.0
+    """Label smoothing, which needs all entities."""
+
     def prepare(self, known: Known, frequency: Tensor) -> None:
         """Learn about the training set before the first step: its facts, and how often each entity is an answer."""
 
@@ -86,6 +89,8 @@ class Loss:
 
     def refusal(self, kind: str) -> str:
         """Why this loss cannot be used with this kind of candidates, as the end of a sentence; empty if it can."""
+        if self.smoothing and kind != "all":
+            return f"loss.smoothing needs candidates.name = 'all', not {kind!r}"
         if self._defined(kind):
             return ""
         others = " or ".join(repr(other) for other in _METHODS if self._defined(other))
@@ -118,12 +123,6 @@ class Softmax(Loss):
     def weights(self, batch: Questions, answers: Tensor) -> Tensor | None:
         """w(t) of every fact."""
         return None if self._by_entity is None else self._by_entity[answers]
-
-    def refusal(self, kind: str) -> str:
-        """Smoothing needs all entities."""
-        if self.smoothing and kind != "all":
-            return f"loss.smoothing needs candidates.name = 'all', not {kind!r}"
-        return super().refusal(kind)
 
     def over_all_(
         self, scores: Tensor, truth: Truth, again: Callable[[Tensor], Tensor]
@@ -187,12 +186,6 @@ class BinaryCrossEntropy(Loss):
 
     def __init__(self, smoothing: float = 0.0) -> None:
         self.smoothing = check_share("loss.smoothing", smoothing)
-
-    def refusal(self, kind: str) -> str:
-        """Smoothing needs all entities."""
-        if self.smoothing and kind != "all":
-            return f"loss.smoothing needs candidates.name = 'all', not {kind!r}"
-        return super().refusal(kind)
 
     def over_all_(
         self, scores: Tensor, truth: Truth, again: Callable[[Tensor], Tensor]

@@ -12,7 +12,7 @@ from torch import Tensor
 from dura.data.questions import Questions, segments
 from dura.models import Model
 from dura.models.comparators import Dot
-from dura.objectives.candidates import All, Candidates
+from dura.objectives.candidates import All, Batch, Candidates
 from dura.objectives.known import Known
 from dura.objectives.losses import Loss, Softmax
 from dura.tables import Collector, Gathered, Table
@@ -68,7 +68,7 @@ def _tails(term: Term, model: Model, query: Tensor, batch: Questions, seed: int)
     fixed = query.detach()
     if not model.grouped_by:
         rows = _Targets(model)
-        loss, gradient = term.candidates(model.comparator, term.loss, fixed, rows, batch, share, each, seed)
+        loss, gradient = term.candidates(model.comparator, term.loss, Batch(batch, fixed, rows, share, each, seed))
         return loss, query.flatten() @ gradient.flatten() + rows.settle()
     loss, gradient = query.new_zeros(()), torch.zeros_like(query)
     for index, facts in _groups(model, batch):
@@ -76,7 +76,8 @@ def _tails(term: Term, model: Model, query: Tensor, batch: Questions, seed: int)
         part = batch.take(index)
         rows = _Targets(model, *(_one(ids, query) for ids in (part.relation, part.time)))
         mine = share[torch.as_tensor(facts).to(query.device)]
-        value, by_query = term.candidates(model.comparator, term.loss, fixed[at], rows, part, mine, each, seed)
+        group = Batch(part, fixed[at], rows, mine, each, seed)
+        value, by_query = term.candidates(model.comparator, term.loss, group)
         loss = loss + value
         gradient[at] = by_query
         if (live := rows.settle()).requires_grad:
@@ -191,9 +192,8 @@ def _between(term: Term, model: Model, query: Tensor, batch: Questions, seed: in
         time = None if each.time is None else torch.as_tensor(each.time[part]).to(query.device, torch.long)
         mine, table = model.between(ask, head, relation, tail, time)
         targets = _Whole(table)
-        value, gradient = term.candidates(
-            Dot(), term.loss, mine.detach(), targets, asked, share[a : a + len(part)], term.weight / each.facts, seed
-        )
+        block = Batch(asked, mine.detach(), targets, share[a : a + len(part)], term.weight / each.facts, seed)
+        value, gradient = term.candidates(Dot(), term.loss, block)
         loss = loss + value
         table.add_all(targets.rows.gradient().view_as(table))
         (mine.flatten() @ gradient.flatten()).backward()

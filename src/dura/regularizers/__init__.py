@@ -6,10 +6,9 @@ A regularizer sees `Factors`, never a model. To add one, write a class whose con
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dura.registry import Registry
+from dura.registry import Registry, late
 
 if TYPE_CHECKING:
     from dura.regularizers.forms import Regularizer, Smoothness, squares
@@ -31,12 +30,7 @@ REGULARIZERS: Registry[Regularizer] = Registry(
     },
 )
 _HOMES = dict.fromkeys(("Regularizer", "Smoothness", "squares"), "dura.regularizers.forms")
+# Late, so that a user of the names alone does not import torch.
+__getattr__ = late(__name__, _HOMES)
 
 __all__ = ["REGULARIZERS", "Regularizer", "Smoothness", "squares"]
-
-
-def __getattr__(name: str) -> Any:
-    # Late, so that whoever only wants the names of the table does not pay for importing torch.
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
