@@ -229,6 +229,9 @@ def _clear_unfinished(path: Path) -> None:
     checkpoints = path / "checkpoints"
     if not found or not ours or (checkpoints.is_dir() and any(checkpoints.iterdir())):
         return
-    with contextlib.suppress(DuraError), RunFolder(path).lock():  # a living process that makes the folder holds the lock
+    with (
+        contextlib.suppress(DuraError),
+        RunFolder(path).lock(),
+    ):  # a living process that makes the folder holds the lock
         for file in found:
             file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink(missing_ok=True)

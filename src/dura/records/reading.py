@@ -75,9 +75,7 @@ def open_file(root: Path, name: str, most: int) -> Iterator[tuple[BufferedReader
             about = os.fstat(file.fileno())
             _check_regular(path, about.st_mode)
             if about.st_size > most:
-                raise Damage(
-                    f"{path} cannot be read: it has {about.st_size:,} bytes, but at most {most:,} are allowed"
-                )
+                raise Damage(f"{path} cannot be read: it has {about.st_size:,} bytes, but at most {most:,} are allowed")
             yield file, about.st_size
     except OSError as error:
         raise Damage(f"{path} cannot be read: {_why(error)}") from None
@@ -139,7 +137,9 @@ def read_pairs(root: Path, name: str, count: int) -> dict[str, str]:
         for line in read_lines(root, name, MIB + count * MEAN_NAME, MOST_NAME):
             first, tab, label = _decoded(line, path).removesuffix("\n").rpartition("\t")
             if not tab or first in found or len(found) == count:
-                raise Damage(f"{path} is damaged: each line must be an entity, a tab and a label, with each entity at most once")
+                raise Damage(
+                    f"{path} is damaged: each line must be an entity, a tab and a label, with each entity at most once"
+                )
             found[first] = label
     except Missing:
         return {}

@@ -123,7 +123,9 @@ def _check_ids(folder: RunFolder, graph: Graph) -> None:
             facts.T, (sizes.entities, sizes.relations, sizes.entities, *2 * (sizes.times,)), strict=False
         ):
             if len(ids) and not 0 <= ids.min() <= ids.max() < names:
-                raise Damage(f"{path} is damaged: {split} has an id that is not among the {names:,} names of its column")
+                raise Damage(
+                    f"{path} is damaged: {split} has an id that is not among the {names:,} names of its column"
+                )
         if graph.times is not None and facts.shape[1] == WIDEST:
             begin, end, none = facts[:, 3], facts[:, 4], len(graph.times.positions)
             if ((begin > end) | ((begin == none) != (end == none))).any():
