@@ -36,7 +36,7 @@ __all__ = ["REGULARIZERS", "Regularizer", "Smoothness", "squares"]
 
 
 def __getattr__(name: str) -> Any:
-    # Late, so that whoever only wants the names of the table does not pay for importing torch.
+    # Imported late, so that the names of the table can be read without importing torch.
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
