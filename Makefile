@@ -1,4 +1,4 @@
-# The first two targets are the README's two commands; each sets up what it needs.
+# The first two targets are the two commands of the README. Each of them sets up what it needs.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,7 +21,7 @@ check: $(READY)  ## ruff, mypy --strict, import-linter
 tests: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-bench: $(BENCH)/.ready  ## speed and memory beside the bare products, the paper's literal loop and PyKEEN, about four minutes
+bench: $(BENCH)/.ready  ## speed and memory next to bare products, the paper's literal loop and PyKEEN; about four minutes
 	$(BENCH)/bin/python benchmarks/speed.py
 
 bench-full: $(BENCH)/.ready  ## the same for every model, rank and size
@@ -30,14 +30,14 @@ bench-full: $(BENCH)/.ready  ## the same for every model, rank and size
 clean:
 	rm -rf $(VENV) $(BENCH) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
-# The constraints file pins torch to a build that is small where a CPU build is offered. TORCH_INDEX names another index to take
-# torch from, such as PyTorch's CPU index; where CUDA packages would come along, a line says so before anything is downloaded.
+# The constraints file pins the version of torch. It is a small CPU build if the package index offers one. TORCH_INDEX names
+# another index for torch, such as PyTorch's CPU index. If CUDA packages would be downloaded, a message says so first.
 TORCH_INDEX ?=
 TORCH := torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 $(READY): pyproject.toml constraints.txt
 	$(call set-up,$(VENV),dev)
 
-# The benchmarks have an environment of their own: PyKEEN brings many packages that dura has no use for.
+# The benchmarks have a separate environment, because PyKEEN needs many packages that dura does not.
 $(BENCH)/.ready: pyproject.toml constraints.txt
 	$(call set-up,$(BENCH),bench)
 
@@ -47,7 +47,7 @@ define set-up
 	@$(1)/bin/python -m pip install --quiet --constraint constraints.txt --dry-run --report $(1)/plan.json $(TORCH)
 	@if grep -q '"nvidia' $(1)/plan.json; then \
 	  echo "Your package index offers torch with CUDA only: several gigabytes follow."; \
-	  echo "To have the small CPU build, stop with Ctrl-C within 10 seconds and say: make run TORCH_INDEX=<PyTorch's CPU index>"; \
+	  echo "To have the small CPU build, stop with Ctrl-C within 10 seconds and run: make run TORCH_INDEX=<PyTorch's CPU index>"; \
 	  sleep 10; fi
 	$(1)/bin/python -m pip install --quiet --constraint constraints.txt $(TORCH)
 	$(1)/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[$(2)]'

@@ -167,20 +167,20 @@ def test_a_package_cannot_take_the_name_of_a_row_that_is_not_imported_yet(tmp_pa
     _package(tmp_path, "theirs_f", "late = theirs_f:X", "class X: ...")
     table = "table = Registry('model', 'dura.models', {'late': 'late:Late'})\n"
     said = _run(tmp_path, table + "try: table.names()\nexcept DuraError as error: print(error)")
-    assert said.startswith("the model 'late' is offered twice, by dura itself and by the package 'theirs_f'")
+    assert said.startswith("the model 'late' is defined twice, by dura itself and by the package 'theirs_f'")
 
 
 def test_a_clash_is_an_error(tmp_path: Path) -> None:
     show = "\ntry: table.names()\nexcept DuraError as error: print(error)"
     _package(tmp_path / "one", "theirs_b", "own = theirs_b:X", "class X: ...")
     assert _run(tmp_path / "one", show) == (
-        "the model 'own' is offered twice, by dura itself and by the package 'theirs_b'; "
+        "the model 'own' is defined twice, by dura itself and by the package 'theirs_b'; "
         "uninstall one of the two or rename its entry point"
     )
     for package in ("theirs_c", "theirs_d"):
         _package(tmp_path / "two", package, f"new = {package}:X", "class X: ...")
     said = _run(tmp_path / "two", show)
-    assert "the model 'new' is offered twice" in said and "'theirs_c'" in said and "'theirs_d'" in said
+    assert "the model 'new' is defined twice" in said and "'theirs_c'" in said and "'theirs_d'" in said
 
 
 def test_a_broken_entry_point_is_one_sentence(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def test_escaped_json_is_the_same_document() -> None:
 def test_values_in_sentences_are_short_and_on_one_line() -> None:
     assert shown(3) == "3" and shown("a\n\x1b") == r"'a\n\x1b'"
     assert len(shown(list(range(10**6)))) <= SHOWN + 1
-    assert shown(16**20_000) == "a number of too many digits" == shown([16**20_000])
+    assert shown(16**20_000) == "a number with too many digits" == shown([16**20_000])
 
 
 def test_json_depth_and_odd_texts() -> None:

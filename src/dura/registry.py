@@ -1,10 +1,10 @@
-"""Registry: plain tables name -> class, joined by entry points of other packages; a clash is an error.
+"""Registry: tables from names to classes. Other packages add rows by entry points; two rows with one name are an error.
 
-A row is a class, or "module:Class" if the module is only to be imported when the class is used. The names of such a table
-cost nothing, so help texts can list them without importing torch.
+A row is a class, or "module:Class" if the module should be imported only when the class is used. So help texts can list the names
+of a table without importing torch.
 
-The constructor is the schema: a parameter whose type can be written in TOML (bool, int, float, str, Literal,
-unions and lists of them) is a setting; the program passes the others.
+The constructor is the schema. A parameter is a setting if its type can be written in TOML: bool, int, float, str, Literal, and
+unions and lists of these. The program passes the other parameters.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ _MISFIT = object()
 
 
 class Option(NamedTuple):
-    """One setting of a class: its annotated type and its default (`inspect.Parameter.empty` for none)."""
+    """One setting of a class: its annotated type, and its default (`inspect.Parameter.empty` if it has none)."""
 
     type: Any
     default: Any
 
     @property
     def required(self) -> bool:
-        """True if the constructor has no default."""
+        """True if the setting has no default."""
         return self.default is inspect.Parameter.empty
 
 
 class Registry(Generic[T]):
-    """A table of classes by name, of one `kind`; other packages add rows by entry points of `entry_point_group`.
+    """A table from names to classes of one `kind`. Other packages add rows by entry points of the group `entry_point_group`.
 
     >>> class Dura:
     ...     def __init__(self, weight: float = 0.05) -> None:
@@ -71,7 +71,7 @@ class Registry(Generic[T]):
         self._points: dict[str, EntryPoint] | None = None
 
     def names(self) -> list[str]:
-        """All names: our own in the table's order, then those of other packages. Nothing is imported."""
+        """All names: ours in the order of the table, then those of other packages. Nothing is imported."""
         return list(dict.fromkeys([*self._members, *self._joined()]))
 
     def __iter__(self) -> Iterator[str]:
@@ -81,11 +81,11 @@ class Registry(Generic[T]):
         return name in self._members or name in self._joined()
 
     def items(self) -> list[tuple[str, type[T]]]:
-        """All rows (name, class), each of them imported."""
+        """All rows as (name, class). This imports every class."""
         return [(name, self.get(name)) for name in self.names()]
 
     def get(self, name: str) -> type[T]:
-        """The class called `name`; the error for an unknown name lists the known ones."""
+        """The class called `name`. The error for an unknown name lists the known names."""
         row = self._members.get(name)
         if row is None:
             point = self._joined().get(name)
@@ -113,7 +113,7 @@ class Registry(Generic[T]):
         }
 
     def build(self, name: str, options: Mapping[str, Value | None], *args: object) -> T:
-        """Call the class with the program's own arguments (`args`) and the user's checked `options`."""
+        """Make an object of the class, with arguments of the program (`args`) and options of the user. The options are checked."""
         make = cast(Callable[..., T], self.get(name))
         passed = list(inspect.signature(make).parameters)[: len(args)]
         known = {key: option for key, option in self.options(name).items() if key not in passed}
@@ -130,7 +130,7 @@ class Registry(Generic[T]):
         return make(*args, **checked)
 
     def _joined(self) -> dict[str, EntryPoint]:
-        """The rows of other packages, read once and only when needed: reading metadata takes time."""
+        """The entry points of other packages. They are read once, when first needed, because this takes time."""
         if self._points is None:
             from importlib.metadata import entry_points
 
@@ -140,7 +140,7 @@ class Registry(Generic[T]):
                 if point.name in self._members or (rival is not None and rival.value != point.value):
                     first = _origin(rival) if rival is not None else "dura itself"
                     raise DuraError(
-                        f"the {self.kind} {point.name!r} is offered twice, by {first} and by"
+                        f"the {self.kind} {point.name!r} is defined twice, by {first} and by"
                         f" {_origin(point)}; uninstall one of the two or rename its entry point"
                     )
                 points[point.name] = point
@@ -170,7 +170,7 @@ def late(module: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of an error sentence, "; did you mean 'x'?", or nothing when no known name is near.
+    """The end of an error message, "; did you mean 'x'?". Empty if no known name is similar.
 
     >>> did_you_mean("Complx", ["complex", "cp"])
     "; did you mean 'complex'?"
@@ -181,7 +181,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def check_value(value: object, expected: Any, path: str) -> Any:
-    """The value as the annotation `expected` wants it (int where float is wanted is fine), or an error.
+    """The value with the type of the annotation `expected`, or an error. An int is accepted for a float.
 
     >>> check_value(1, float | None, "training.checkpoint_every")
     1.0
@@ -195,7 +195,7 @@ def check_value(value: object, expected: Any, path: str) -> Any:
 
 
 def describe(expected: Any) -> str:
-    """An annotation in words.
+    """An annotation in words, for an error message.
 
     >>> describe(float | None), describe(Literal["auto", "yes", "no"])
     ('a number or nothing', "'auto', 'yes' or 'no'")
@@ -224,7 +224,7 @@ def _choices(kind: Any) -> tuple[Any, ...]:
 
 
 def _is_plain(expected: Any) -> bool:
-    """True where a value of this type can be written in TOML."""
+    """True if a value of this type can be written in TOML."""
     return all(
         kind in _WORDS
         or bool(_choices(kind))
@@ -234,13 +234,13 @@ def _is_plain(expected: Any) -> bool:
 
 
 def _fit_any(value: object, expected: Any) -> object:
-    """The value as the first alternative of `expected` that it fits, or _MISFIT."""
+    """The value as the first alternative of `expected` that fits it, or _MISFIT."""
     fits = (_fit(value, kind) for kind in _alternatives(expected))
     return next((fitted for fitted in fits if fitted is not _MISFIT), _MISFIT)
 
 
 def _fit(value: object, kind: Any) -> object:
-    """The value as `kind`, or _MISFIT. True is no number here, though Python counts it as an int."""
+    """The value as `kind`, or _MISFIT. True and False are not numbers here, although Python counts them as ints."""
     if choices := _choices(kind):
         return value if any(type(value) is type(choice) and value == choice for choice in choices) else _MISFIT
     if typing.get_origin(kind) in (tuple, list) and isinstance(value, list | tuple):
@@ -249,7 +249,7 @@ def _fit(value: object, kind: Any) -> object:
     if isinstance(value, bool) or value is None:
         return value if type(value) is kind else _MISFIT
     if kind is float and isinstance(value, int | float):
-        # nan and inf are no settings: they only ever come from a mistake, and JSON cannot hold them.
+        # nan and inf are refused: as settings they are always mistakes, and JSON cannot hold them.
         return float(value) if abs(value) <= sys.float_info.max else _MISFIT
     if kind is int and isinstance(value, int):
         return value if -(2**63) <= value < 2**63 else _MISFIT
@@ -260,7 +260,7 @@ def _fit(value: object, kind: Any) -> object:
 
 
 def _given(value: object) -> str:
-    """A value in an error sentence, as it would stand in a settings file."""
+    """A value for an error message, as it would be written in a settings file."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):

@@ -1,8 +1,7 @@
-"""Text: what other people wrote, parsed within limits and printed without harm.
+"""Text: parse and print text that may come from a stranger, such as settings, records and names.
 
-Settings, records and names may come from a stranger. The parsers of the standard library are safe but have no limits: a deep value
-ends in a RecursionError somewhere else, and a key of many parts takes quadratic time. Names reach the terminal, which obeys
-control characters.
+The parsers of the standard library are safe, but they have no limits: a deeply nested value causes a RecursionError later, and a
+key with many parts takes quadratic time. Names are printed to the terminal, which acts on control characters.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ import tomllib
 from typing import Any, NoReturn
 
 MOST_DEPTH = 32
-"""How many tables or lists may stand inside each other, and how many parts a dotted key may have."""
+"""How deep tables and lists may be nested, and how many parts a dotted key may have."""
 MOST_TOML = 1 << 20
-"""Bytes of a settings file."""
+"""The most bytes of a settings file."""
 SHOWN = 100
-"""Characters of a value in an error sentence."""
+"""The most characters of a value in an error message."""
 
 _CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069"
-"""The controls of ASCII and of Latin-1 but for tab and line feed, line separators, and what turns the direction of writing."""
+"""Control characters (except tab and line feed), line separators, and marks that change the direction of text."""
 _UNSAFE, _UNSAFE_LINE = re.compile(f"[{_CONTROL}]"), re.compile(f"[\\n{_CONTROL}]")
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
 _LONG_KEY = re.compile(f"(?<![\\w-])(?:{_PART}){{{MOST_DEPTH}}}")
@@ -28,7 +27,7 @@ _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def printable(text: str, *, lines: bool = True) -> str:
-    r"""The text with every character that a terminal would obey written as \u and its code; line breaks stay if `lines`.
+    r"""The text with every control character written as \u and its code. Line breaks stay if `lines` is true.
 
     >>> printable("Ann\x1b]0;owned\x07"), printable("two\nlines", lines=False)
     ('Ann\\u001b]0;owned\\u0007', 'two\\u000alines')
@@ -37,22 +36,22 @@ def printable(text: str, *, lines: bool = True) -> str:
 
 
 def shown(value: object) -> str:
-    """A value in an error sentence: on one line and cut where it is long.
+    """A value for an error message: on one line, and cut if it is long.
 
     >>> shown("name"), len(shown("x" * 10_000))
     ("'name'", 101)
     """
     try:
         whole = printable(repr(value[: 2 * SHOWN] if isinstance(value, str | list | tuple) else value), lines=False)
-    except ValueError:  # Python writes no number of more than 4,300 digits
-        return "a number of too many digits"
+    except ValueError:  # Python does not print numbers of more than 4,300 digits
+        return "a number with too many digits"
     return whole if len(whole) <= SHOWN else f"{whole[:SHOWN]}…"
 
 
 def parse_json(data: bytes) -> Any:
-    """The value of a JSON text; a ValueError where it is none, is nested too deeply or holds NaN or Infinity.
+    """The value of a JSON text. It is a ValueError if the text is not JSON, is nested too deeply, or holds NaN or Infinity.
 
-    Half of a surrogate pair, which no file can hold as text, becomes a question mark.
+    Half of a surrogate pair cannot be written to a file, so it becomes a question mark.
 
     >>> parse_json(b'{"a": [1, 2]}')
     {'a': [1, 2]}
@@ -72,7 +71,7 @@ def parse_json(data: bytes) -> Any:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The tables of a TOML text; a ValueError where it is none, too long, or nested too deeply.
+    """The tables of a TOML text. It is a ValueError if the text is not TOML, too long, or nested too deeply.
 
     >>> parse_toml("[model]\\nrank = 200")
     {'model': {'rank': 200}}
@@ -90,11 +89,11 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"it holds {name}, which is not a number of JSON")
+    raise ValueError(f"it holds {name}, which JSON does not allow")
 
 
 def _check_depth(value: Any) -> None:
-    """Refuse values that functions which call themselves could not walk."""
+    """Refuse values that are nested too deeply for recursive functions."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(MOST_DEPTH):
         inside = [found.values() if isinstance(found, dict) else found for found in level if found]

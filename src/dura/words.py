@@ -1,4 +1,4 @@
-"""Words: values as people and JSON read them. Any room may use this module; it knows nothing but plain values."""
+"""Words: plain values as text for people, and as JSON. Any room may use this module."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def duration(seconds: float) -> str:
-    """A length of time as people say it.
+    """A length of time as text.
 
     >>> duration(0.25), duration(7.31), duration(95), duration(1856), duration(8000), duration(1e6)
     ('0.25 s', '7.3 s', '1.6 min', '31 min', '2.2 h', '278 h')
@@ -21,7 +21,7 @@ def duration(seconds: float) -> str:
 
 
 def finite(value: Any) -> Any:
-    """The same value for JSON, which has no nan and no infinity: they become None, also inside of mappings and lists.
+    """The value for JSON, which has no nan and no infinity: they become None, also inside mappings and lists.
 
     >>> finite({"loss": float("nan"), 1: (2.5, float("inf"))})
     {'loss': None, '1': [2.5, None]}
@@ -34,7 +34,7 @@ def finite(value: Any) -> Any:
 
 
 def short_names(paths: Sequence[Path]) -> list[str]:
-    """The folders' names, with as many of the folders above them as are needed to tell them apart.
+    """The names of the folders, with as many parent folders as are needed to tell them apart.
 
     >>> short_names([Path("/a/seed-0/umls"), Path("/a/seed-1/umls")])
     ['seed-0/umls', 'seed-1/umls']

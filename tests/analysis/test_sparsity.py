@@ -101,7 +101,9 @@ def test_what_cannot_be_studied_is_refused() -> None:
         thresholds(model, [0.5])
     del model.entity
     model.entity = Small.of(torch.zeros(11, 4), "int8")
-    with pytest.raises(BadInput, match="packed already; take the run that it was exported from"):
+    with pytest.raises(BadInput, match="packed already; use the run that it was exported from"):
         thresholds(model, [0.5])
-    with pytest.raises(BadInput, match="the model Plain does not say which of its tables can be made sparse or small"):
+    with pytest.raises(
+        BadInput, match="the model Plain does not list its tables of entities, so none can be made small"
+    ):
         entity_tables(Plain(Table(torch.zeros(3, 2))))

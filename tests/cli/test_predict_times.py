@@ -85,7 +85,7 @@ def test_questions_from_a_file(home: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--head", "p03", "--relation", "r1"], "from 2014-01-01 to 2014-01-12, so a question needs one too (--time"),
+        (["--head", "p03", "--relation", "r1"], "from 2014-01-01 to 2014-01-12, so a question needs a time too (--time"),
         (["--head", "p03", "--relation", "r1", "--time", "2015"], "'2015' is not in this graph; the nearest is 2014-01-12 before"),
         (["--head", "p03", "--relation", "r1", "--time", "May"], "whose times are dates from 2014-01-01 to 2014-01-12"),
         (["--head", "p03", "--relation", "r1", "--tail", "p07"], "or both to ask when (--when, elsewhere the time ?)"),

@@ -136,7 +136,7 @@ def test_the_study_leaves_a_table_and_a_figure(home: Path) -> None:
 
 def test_an_exported_run_is_not_studied(home: Path, tmp_path: Path) -> None:
     dura.open(home / "dura").export(tmp_path / "small", dtype="int8")
-    with pytest.raises(BadInput, match=r"tables of .*small are packed already \(int8\); take the run that it was"):
+    with pytest.raises(BadInput, match=r"tables of .*small are packed already \(int8\); use the run that it was"):
         inside("study", "sparsity", home / "dura", tmp_path / "small", "--out", tmp_path / "study")
     assert not (tmp_path / "study").exists()
 

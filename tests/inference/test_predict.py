@@ -102,11 +102,11 @@ def test_wrong_questions_are_refused_with_a_sentence(model: Model) -> None:
         predict(model, GRAPH, [Question("E003", "r1")])
     with pytest.raises(BadInput, match="relation 'r9' is not in this graph"):
         predict(model, GRAPH, [Question("e003", "r9")])
-    with pytest.raises(BadInput, match=r"have no times, so nothing holds at '2014'; leave the time out"):
+    with pytest.raises(BadInput, match=r"have no times, but the question has the time '2014'; leave the time out"):
         predict(model, GRAPH, [Question("e003", "r1", time="2014")])
     with pytest.raises(BadInput, match="no times, so it cannot be asked when"):
         when(model, GRAPH, [Question("e003", "r1", "e001", "?")])
-    with pytest.raises(BadInput, match="at least one answer"):
+    with pytest.raises(BadInput, match="k is 0, but it must be at least 1"):
         predict(model, GRAPH, [Question("e003", "r1")], k=0)
 
 
@@ -124,7 +124,7 @@ def test_files_of_questions(tmp_path: Path) -> None:
     bad.write_text("e001\tr1\t?\n?\tr1\t?\n")
     assert read_questions(two) == [Question("e001", "r1"), Question("e002", "r0")]
     assert read_questions(three) == [Question("e001", "r1"), Question(None, "r0", "e,2")]
-    with pytest.raises(BadInput, match=r"bad.tsv:2: a question has one hole"):
+    with pytest.raises(BadInput, match=r"bad.tsv:2: a question needs exactly one"):
         read_questions(bad)
 
 

@@ -197,7 +197,7 @@ def test_results_print_and_convert(model: Model) -> None:
 
 
 def test_wrong_times_are_refused_with_a_sentence(model: Model) -> None:
-    span = "every fact of this graph has a time, from 2014-01-01 to 2014-12-01, so a question needs one too"
+    span = "every fact of this graph has a time, from 2014-01-01 to 2014-12-01, so a question needs a time too"
     with pytest.raises(BadInput, match=span):
         predict(model, GRAPH, [Question("e03", "r1")])
     with pytest.raises(BadInput, match=span):
@@ -214,7 +214,7 @@ def test_wrong_times_are_refused_with_a_sentence(model: Model) -> None:
         predict(model, GRAPH, [Question("e03", "r1", "e07", "?")])
     with pytest.raises(BadInput, match="asks for an entity"):
         when(model, GRAPH, [Question("e03", "r1", None, "2014-01-01")])
-    with pytest.raises(BadInput, match="at least one answer"):
+    with pytest.raises(BadInput, match="k is 0, but it must be at least 1"):
         when(model, GRAPH, [Question("e03", "r1", "e07", "?")], k=0)
     with torch.no_grad():
         table_of(model).fill_(float("nan"))
@@ -255,6 +255,6 @@ def test_files_with_times(tmp_path: Path) -> None:
     assert read_questions(named) == [Question("a", "r", "b, c", "?")]
     bad.write_text("a\tr\tb\t?\na\tr\t?\t?\na\tr\tb\t1990\n")
     with pytest.raises(
-        BadInput, match=r"bad.tsv:2: a question has one hole, a \? in place of its head, its tail or its time"
+        BadInput, match=r"bad.tsv:2: a question needs exactly one \?, in place of its head, its tail or its time"
     ):
         read_questions(bad)

@@ -24,7 +24,7 @@ from dura.records.reading import (
     read_names,
     read_pairs,
 )
-from dura.records.schema import FIGURE, WHOLE, check
+from dura.records.schema import NUMBER, WHOLE, check
 from dura.records.tensors import Stored, read_header
 from dura.types import BadInput
 from folders import epoch, toy_run
@@ -44,7 +44,7 @@ NOT_FILES: list[tuple[Callable[[Path], object], str]] = [
     (lambda path: path.symlink_to("../secret"), "it is a link that leads out of the run folder"),
     (lambda path: path.symlink_to("file"), "it is a link to itself, not a file"),
     (lambda path: path.symlink_to("."), "it is a folder, not a file"),
-    (sparse, "it has 68,719,476,736 bytes, and at most 100 are expected"),
+    (sparse, "it has 68,719,476,736 bytes, but at most 100 are allowed"),
 ]
 
 
@@ -92,9 +92,9 @@ def test_lines_have_a_limit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"a\nb\n", "has 2 lines, and run.json tells of 3"),
+        (b"a\nb\n", "has 2 lines, but run.json says 3"),
         (b"a\nb\nc\nd\n", "has more than 3 lines"),
-        (b"a\nb\nc", "its last line is not whole"),
+        (b"a\nb\nc", "its last line has no line end"),
         (b"a\n\xff\nc\n", "is not UTF-8 text"),
         (b"x" * (MOST_NAME + 1), "a line of more than 1,048,576 bytes"),
     ],
@@ -113,7 +113,7 @@ def test_labels(tmp_path: Path) -> None:
     assert read_pairs(tmp_path, "labels.tsv", 2) == {"a": "A", "a\tb": "AB"}  # a name may hold a tab, a label does not
     for content in ("a\tA\na\tB\n", "a A\n", "a\tA\nb\tB\nc\tC\n"):
         (tmp_path / "labels.tsv").write_text(content)
-        with pytest.raises(Damage, match="an entity, a tab and a label, once per entity"):
+        with pytest.raises(Damage, match="an entity, a tab and a label, with each entity at most once"):
             read_pairs(tmp_path, "labels.tsv", 2)
 
 
@@ -196,7 +196,7 @@ def test_checkpoints_elsewhere_are_refused(tmp_path: Path) -> None:
 
 # -- schemas ---------------------------------------------------------------------------------------------
 
-SCHEMA = {"count": WHOLE, "share?": Annotated[float, 0, 1], "names?": [str], "by?": {"*": {"mrr": FIGURE}}}
+SCHEMA = {"count": WHOLE, "share?": Annotated[float, 0, 1], "names?": [str], "by?": {"*": {"mrr": NUMBER}}}
 
 
 def test_a_schema_lets_pass_what_fits() -> None:
@@ -258,14 +258,14 @@ def test_a_sound_header(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "length", "why"),
     [
-        ({"a": entry(0, 4)}, 2**62, "too short for its header"),
+        ({"a": entry(0, 4)}, 2**62, "shorter than its header"),
         (b"[]", None, "header is not a JSON object"),
         (b"{", None, "it is not JSON"),
         ({"a": entry(0, 4), "b": entry(0, 4)}, None, "'b' does not begin where the one before it ends"),
         ({"a": entry(0, 4)}, None, "its tensors end at byte"),
         ({"a": entry(4, 12, "I64")}, None, "'a' does not begin"),
-        ({"a": entry(0, 8)}, None, "'a' has a place of another size than its shape"),
-        ({"a": entry(8, 0)}, None, "'a' has a place of another size"),
+        ({"a": entry(0, 8)}, None, "'a' has more or fewer bytes than its shape needs"),
+        ({"a": entry(8, 0)}, None, "'a' has more or fewer bytes"),
         ({"a": entry(0, 8, "C64")}, None, "'a' has an unknown type"),
         ({"a": entry(0, 8, "I64", [1] * 9)}, None, "too many dimensions"),
         ({"a": entry(0, 8, "I64", [-1, -1])}, None, r"a\.shape\[0\] must be at least 0"),

@@ -94,7 +94,7 @@ def test_a_file_size_limit_counts_as_full(tmp_path: Path) -> None:
     said, state = output(LIMITED, tmp_path).splitlines()
     assert said == (
         f"cannot write file in the folder {tmp_path}: there is no space left (the disk is full or a quota is"
-        " used up); nothing is lost yet; make room or name another place"
+        " used up); nothing is lost yet: make room, or name another folder"
     )
     assert state == "b'old' ['file']"
 

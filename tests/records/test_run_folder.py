@@ -33,7 +33,7 @@ def test_create_describe_open(tmp_path: Path) -> None:
 
 def test_create_refuses_what_is_there(tmp_path: Path) -> None:
     run = toy_run(tmp_path / "run")
-    with pytest.raises(BadInput, match=rf"{run.path} already holds a run; continue it with --resume {run.path} or"):
+    with pytest.raises(BadInput, match=rf"{run.path} already holds a run; continue it with --resume {run.path}, or"):
         RunFolder.create(run.path)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.txt").write_text("precious")

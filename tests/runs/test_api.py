@@ -63,7 +63,7 @@ def test_a_temporal_model_is_trained_saved_opened_and_asked(tmp_path: Path) -> N
     assert scores[0] > scores[1]
     opened = dura.open(model.save(tmp_path / "run"))
     assert opened.when(head="p0", relation="visits", tail="p1", k=12, known=True) == times
-    with pytest.raises(BadInput, match=r"from 2014-01-01 to 2014-01-12, so a question needs one too \(--time"):
+    with pytest.raises(BadInput, match=r"from 2014-01-01 to 2014-01-12, so a question needs a time too \(--time"):
         opened.predict(head="p0", relation="visits")
 
 

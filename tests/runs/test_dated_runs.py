@@ -91,7 +91,7 @@ def test_times_that_were_changed_or_lost_are_noticed(tmp_path: Path) -> None:
     file = tmp_path / "run" / "times.txt"
     before = file.read_text()
     file.write_text(before.replace("2014-01-02", "2014-02-02"))
-    with pytest.raises(DuraError, match=r"times\.txt is damaged: its names are not distinct and in their order"):
+    with pytest.raises(DuraError, match=r"times\.txt is damaged: its names are not distinct and sorted"):
         open_run(tmp_path / "run")
     file.unlink()
     with pytest.raises(DuraError, match=r"times\.txt is missing"):
@@ -268,17 +268,17 @@ REFUSALS: dict[str, Refusal] = {
     "temporal model without times": (
         random_graph,
         {},
-        "'tcomplex' is a model for dated facts, and this graph has no times",
+        "'tcomplex' is a model for facts with times, but this graph has none",
     ),
     "static model on times": (
         dated_graph,
         {"model.name": "complex", "regularizer.name": "dura", "smoothness.weight": 0.0},
-        "the facts of this graph have times, and 'complex' is a static model",
+        "the facts of this graph have times, but 'complex' is a static model",
     ),
     "smoothness without times": (
         random_graph,
         {"model.name": "complex", "regularizer.name": "dura"},
-        "smoothness.weight is 0.1, but 'complex' has no times that could be smooth",
+        "smoothness.weight is 0.1, but 'complex' has no times",
     ),
     "smoothness of matrices": (
         dated_graph,

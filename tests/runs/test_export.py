@@ -128,7 +128,7 @@ def test_opened_and_written_again_it_is_the_same(dtype: NumberType, sparse: floa
     tables = report["bytes"]["tables"]
     assert tables["after"] - 2000 < tables["before"] <= tables["after"]  # the file has a header too
     if packed_tables(first.model):
-        with pytest.raises(BadInput, match="packed already; take the run that it was exported from"):
+        with pytest.raises(BadInput, match="packed already; use the run that it was exported from"):
             first.export(tmp_path / "three", dtype="float16")
         assert not (tmp_path / "three").exists()
 
@@ -187,7 +187,7 @@ def test_wrong_wishes_are_refused_before_anything_is_written(tmp_path: Path) -> 
     whole = trained()
     with pytest.raises(BadInput, match="at least 0 and below 1, not 1"):
         whole.export(tmp_path / "out", sparse=1.0)
-    with pytest.raises(BadInput, match="dtype is 'int4', but tables are stored as float32, float16, int8"):
+    with pytest.raises(BadInput, match="dtype is 'int4', but it must be one of float32, float16, int8"):
         whole.export(tmp_path / "out", dtype="int4")  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()
     whole.export(tmp_path / "out", dtype="int8")

@@ -219,7 +219,7 @@ def test_a_damaged_best_is_made_anew_by_resuming(tmp_path: Path) -> None:
     data = bytearray(best.read_bytes())
     data[-1] ^= 1
     best.write_bytes(data)
-    with pytest.raises(DuraError, match="resume the run to make it again"):
+    with pytest.raises(DuraError, match="resume the run to write it again"):
         open_run(tmp_path / "run")
     again = resume(tmp_path / "run")
     last = Checkpoints(tmp_path / "run" / "checkpoints").newest()

@@ -16,7 +16,7 @@ from dura.config import Experiment
 from dura.records import RunFolder, curve
 from dura.runs.api import choose
 from dura.runs.run import resume, train
-from dura.runs.trackers import TRACKERS, MLflow, TrackedRun, Tracker, figures, open_trackers, tracking
+from dura.runs.trackers import TRACKERS, MLflow, TrackedRun, Tracker, open_trackers, tracked, tracking
 from dura.training.trainer import Interrupted
 from dura.types import BadInput, DuraError
 from folders import epoch
@@ -41,11 +41,11 @@ class Notes(Tracker):
         self.run = run
         return self.has
 
-    def epoch(self, epoch: int, figures: Mapping[str, float]) -> None:
+    def epoch(self, epoch: int, metrics: Mapping[str, float]) -> None:
         if epoch == self.bad:
             raise OSError("the server\nis gone")
         self.told.append(("epoch", epoch))
-        self.values[epoch] = dict(figures)
+        self.values[epoch] = dict(metrics)
 
     def end(self, finished: bool) -> None:
         self.told.append(("end", finished))
@@ -75,7 +75,7 @@ def go_on(out: Path, *track: str | Tracker) -> list[str]:
 
 
 def records_of(out: Path) -> dict[int, dict[str, float]]:
-    return {record["epoch"]: figures(record) for record in curve(RunFolder(out).records())}
+    return {record["epoch"]: tracked(record) for record in curve(RunFolder(out).records())}
 
 
 # -- any tracker --------------------------------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def test_after_a_resume_a_tracker_gets_what_it_lacks(tmp_path: Path, has: int, t
 
 
 def test_records_after_the_checkpoint_are_not_told_twice(tmp_path: Path) -> None:
-    """A killed run left an epoch in its records that the resumed one does again: its new figures count, once."""
+    """A killed run left an epoch in its records that the resumed one does again: its new metrics count, once."""
     with pytest.raises(Interrupted):
         start(tmp_path / "run", stop_after=1)
     RunFolder(tmp_path / "run").append({**epoch(4), "loss": -1.0})
@@ -184,8 +184,8 @@ def test_another_package_can_offer_a_tracker(tmp_path: Path) -> None:
     (tmp_path / "theirs.py").write_text(
         "from dura.runs.trackers import Tracker\n"
         "class Lines(Tracker):\n"
-        "    def epoch(self, epoch, figures):\n"
-        "        print(epoch, sorted(figures))\n"
+        "    def epoch(self, epoch, metrics):\n"
+        "        print(epoch, sorted(metrics))\n"
     )
     command = [
         *["train", "--graph", "nations", "--rank", "2", "--epochs", "2", "--quiet", "--out", "run", "--track", "lines"]

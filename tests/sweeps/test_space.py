@@ -194,7 +194,7 @@ def test_a_fixed_setting_is_varied_no_more() -> None:
         ({"regularizer.wieght": [0.1]}, "did you mean 'weight'?"),
         ({"model.rank": [10, 0]}, "model.rank = 0 is not possible"),
         ({"model.name": ["complex", "complx"]}, "did you mean 'complex'?"),
-        ({"model.name": ["complex", "tcomplex"]}, "is a model for dated facts"),
+        ({"model.name": ["complex", "tcomplex"]}, "is a model for facts with times"),
         ({"regularizer.weight": {"low": -1.0, "high": 1.0}}, "regularizer.weight"),
     ],
 )

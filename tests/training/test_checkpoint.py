@@ -177,12 +177,12 @@ DAMAGE: list[tuple[str, Callable[[Path], None], str]] = [
     (
         "safetensors",
         truncate,
-        r"step-000000020 is damaged and is passed over: .*safetensors has \d+ bytes, not \d+",
+        r"step-000000020 is damaged and is skipped: .*safetensors has \d+ bytes, not \d+",
     ),
     (
         "safetensors",
         flip,
-        r"is damaged and is passed over: the content of step-000000020\.safetensors was changed",
+        r"is damaged and is skipped: the content of step-000000020\.safetensors was changed",
     ),
     ("safetensors", empty, r"step-000000020\.safetensors has 0 bytes"),
     ("safetensors", Path.unlink, r"step-000000020\.safetensors is missing"),
@@ -193,7 +193,7 @@ DAMAGE: list[tuple[str, Callable[[Path], None], str]] = [
     (
         "json",
         Path.unlink,
-        r"step-000000020 was never finished and is passed over: it has no step-000000020\.json",
+        r"step-000000020 was never finished and is skipped: it has no step-000000020\.json",
     ),
 ]
 
@@ -262,7 +262,7 @@ def test_a_damaged_best_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [({"format": 2}, "has format 2, but this dura reads formats up to 1; update dura"),
-     ({"file": "../x.safetensors"}, "'../x.safetensors' is not a file of tensors in its folder")],
+     ({"file": "../x.safetensors"}, "'../x.safetensors' is not the name of a .safetensors file")],
 )  # fmt: skip
 def test_foreign_json_is_refused(tmp_path: Path, change: dict[str, Any], sentence: str) -> None:
     from dura.training.checkpoint import _checksum

@@ -132,7 +132,7 @@ def test_progress_comes_back() -> None:
         ({"best": float("nan")}, "progress.best must be a number"),
         ({"best": None}, "progress.best must be a number"),
         ({"done": 1}, "progress.done must be true or false"),
-        ({"moon": 1}, "progress.moon is not known"),
+        ({"moon": 1}, "progress.moon is not a known field"),
     ],
 )
 def test_other_progress_is_refused(change: dict[str, Any], sentence: str) -> None:

@@ -286,7 +286,7 @@ def test_unknown_optimizers_and_options_are_refused() -> None:
         optimizer("adagrat", {}, parameters)
     with pytest.raises(BadInput, match=r"optimizer\.momentum is not a setting of 'adagrad'; it has lr"):
         optimizer("adagrad", {"momentum": 0.9}, parameters)
-    with pytest.raises(BadInput, match="refuses its settings"):
+    with pytest.raises(BadInput, match="does not accept its settings"):
         optimizer("adagrad", {"lr": -1.0}, parameters)
 
 

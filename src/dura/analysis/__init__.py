@@ -1,4 +1,4 @@
-"""Analysis: what the numbers of a model are worth, and what theory says about them.
+"""Analysis: numerical studies of trained models, and of what the theory says about them.
 
 Holds `sparsity` (how many entries can be zero), `projection` (are answers to the same question near each other?), `sensitivity`
 (which runs differ in one setting only), `statements` and `theory` (the paper's theorems, checked with our models and regularizers).

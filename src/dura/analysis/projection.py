@@ -20,10 +20,10 @@ from dura.types import BadInput, DuraError, FloatArray, IntArray
 
 Floats = NDArray[np.floating[Any]]
 SEVERAL = -1
-"""Stands for the question of an entity that answers several."""
+"""The question of an entity that answers several questions."""
 PERPLEXITY = 30.0
 TRIES = 20
-"""How often to draw: large questions of a small graph share most answers, so the first one may exclude the others."""
+"""How often to draw. In a small graph large questions share most answers, so the first one drawn may exclude the others."""
 
 PAPER = (
     ("political drama", "/media_common/netflix_genre/titles"),
@@ -42,7 +42,7 @@ PAPER = (
 
 
 def paper_questions(graph: Graph) -> Questions | None:
-    """The paper's ten questions with their known answers; None if the graph lacks these labels, relations or facts."""
+    """The paper's ten questions with their known answers. None if the graph lacks these labels, relations or facts."""
     named: dict[str, list[int]] = {label.lower(): [] for label, _ in PAPER}
     for entity, label in graph.labels.items():
         if label.lower() in named and entity in graph.entities:
@@ -110,7 +110,7 @@ class Shown:
 
 
 def shown_answers(questions: Questions, most: int = 200, seed: int = 0) -> Shown:
-    """The answers of all questions; of a question with more than `most` answers, `most` are drawn."""
+    """The answers to all questions. If a question has more than `most` answers, `most` of them are drawn."""
     rng = np.random.default_rng(seed)
     parts = np.split(questions.answers, questions.offsets[1:-1])
     taken = [part if len(part) <= most else np.sort(rng.choice(part, most, replace=False)) for part in parts]
@@ -144,7 +144,7 @@ class Nearness:
 
 
 def nearness(rows: Floats, question: IntArray, drawn: Floats) -> Nearness:
-    """The numbers of rows [n, w] that answer these questions and of their coordinates `drawn` [n, 2]; SEVERAL is left out.
+    """The nearness of rows [n, w] that answer these questions, and of their coordinates `drawn` [n, 2], without SEVERAL.
 
     The silhouette of the coordinates is Euclidean: t-SNE keeps neighbours, not angles.
     """
@@ -182,9 +182,9 @@ def cosines(rows: Floats, question: IntArray) -> tuple[FloatArray, float]:
 
 
 def coordinates(rows: Floats, seed: int = 0) -> FloatArray:
-    """The rows in two dimensions by t-SNE, which starts from a PCA; the same seed gives the same coordinates."""
+    """The rows in two dimensions by t-SNE, which starts from a PCA. The same seed gives the same coordinates."""
     if np.ptp(rows, axis=0).max() == 0:
-        raise DuraError("all answers have the same row, so there is nothing to show: this model has collapsed")
+        raise DuraError("all answers have the same embedding, so there is nothing to show: the model has collapsed")
     with _one_thread():
         from sklearn.manifold import TSNE  # type: ignore[import-untyped]
 

@@ -1,9 +1,9 @@
 """Sensitivity: how MRR moves when one setting changes and the others stay the same.
 
-Runs of the same graph, model and regularizer are a family. One point of a family is its centre: the curve of a setting goes through
-the points that differ from the centre in that setting only. The centre is the point from which the most settings have a curve, and
-the best of these: the best one of a grid, as in the paper, or the preset if settings were varied one at a time around it.
-Runs that differ only in their seed are one point.
+Runs of the same graph, model and regularizer are a family. Runs of a family that differ only in their seed are one point. One
+point of a family is its centre: the curve of a setting goes through the points that differ from the centre in that setting only.
+The centre is the point from which the most settings have a curve; of several such points, the one with the best MRR. In a grid this
+is the best point, as in the paper. If settings were varied one at a time around a preset, it is the preset.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dura.registry import Scalar
 
 @dataclass(frozen=True)
 class Point:
-    """What one choice of settings reached: the mean, lowest and highest MRR over the seeds it was run with."""
+    """The results of one choice of settings: the mean, lowest and highest MRR over its seeds."""
 
     family: str
     settings: Mapping[str, Scalar]
@@ -50,7 +50,7 @@ def varied(points: Sequence[Point]) -> list[str]:
 
 
 def centre(points: Sequence[Point], family: str) -> Point:
-    """The point of a family from which the most settings have a curve; of several, the best."""
+    """The point of a family from which the most settings have a curve. If there are several, the one with the best MRR."""
     members = [point for point in points if point.family == family]
     curves: Counter[int] = Counter()
     for path in varied(members):
@@ -71,7 +71,7 @@ def along(points: Sequence[Point], family: str, path: str) -> list[Point]:
 
 
 def curve_or_all(points: Sequence[Point], family: str, path: str) -> tuple[bool, list[Point]]:
-    """True and the family's curve along a setting; without a curve, False and all its points, if they vary in the setting."""
+    """(True, the curve of a family along a setting). Without a curve: (False, all its points), if the setting varies in them."""
     line = along(points, family, path)
     if len(line) > 1:
         return True, line

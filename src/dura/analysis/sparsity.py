@@ -1,7 +1,7 @@
-"""Sparsity: how much a model still knows when the small entries of its entities' rows become zero.
+"""Sparsity: how the metrics of a model change if the small entries of its entities' rows become zero.
 
-The paper's λ-sparsity: s_λ is the share of entries in the entities' tables with an absolute value below λ. Entries are real
-numbers, even if two neighbours stand for a complex one. If heads and tails have separate tables, the same λ holds for both.
+The paper's λ-sparsity s_λ is the share of entries in the entities' tables with an absolute value below λ. Entries are real numbers,
+even if two neighbours are one complex number. If heads and tails have separate tables, the same λ holds for both.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from dura.types import BadInput, Metrics
 
 @dataclass(frozen=True)
 class Level:
-    """The metrics of a model with a share of its entries zero, and the bytes that its entities' tables then need.
+    """The metrics of a model if a share of its entries is zero, and the bytes that its entities' tables then need.
 
-    `share` was asked for, `zeros` is the share that was reached; `dense`, `csr` and `csc` are bytes with float32 entries.
+    `share` is the wanted share of zeros, `zeros` is the actual one. `dense`, `csr` and `csc` are bytes with float32 entries.
     """
 
     share: float
@@ -36,23 +36,25 @@ class Level:
 
 
 def entity_tables(model: Model) -> dict[str, Table]:
-    """The tables of entities by their names: one, or those of heads and tails."""
+    """The tables of entities by name: one table, or those of heads and tails."""
     tables = model.entity_tables
     if not tables:
-        raise BadInput(f"the model {type(model).__name__} does not say which of its tables can be made sparse or small")
+        raise BadInput(
+            f"the model {type(model).__name__} does not list its tables of entities, so none can be made small"
+        )
     if not all(isinstance(table, Table) for table in tables.values()):
-        raise BadInput("the tables of this model are packed already; take the run that it was exported from")
+        raise BadInput("the tables of this model are packed already; use the run that it was exported from")
     return {name: table for name, table in tables.items() if isinstance(table, Table)}
 
 
 def thresholds(model: Model, shares: Sequence[float]) -> list[float]:
-    """For each share, the λ below which that share of the entries lies, in absolute value.
+    """For each share, the λ such that this share of the entries has an absolute value below λ.
 
-    If several entries are equal to λ, fewer lie below it: equal entries are all kept.
+    If several entries are equal to λ, the actual share is smaller, because entries equal to λ are all kept.
     """
     for share in shares:
         if not 0 <= share < 1:
-            raise BadInput(f"a share of entries to make zero is at least 0 and below 1, not {share:g}")
+            raise BadInput(f"the share of entries to make zero must be at least 0 and below 1, not {share:g}")
     sizes = np.concatenate([table.detach().abs().cpu().flatten().numpy() for table in entity_tables(model).values()])
     if not np.isfinite(sizes).all():
         raise BadInput(
@@ -65,7 +67,7 @@ def thresholds(model: Model, shares: Sequence[float]) -> list[float]:
 
 @contextmanager
 def zeroed(model: Model, threshold: float) -> Iterator[None]:
-    """Set every entry below the threshold to zero; afterwards the model is as before."""
+    """Set every entry below the threshold to zero. On exit the model is as before."""
     tables = entity_tables(model).values()
     before = [table.detach().clone() for table in tables]
     with torch.no_grad():
@@ -85,7 +87,7 @@ def curve(
     evaluate: Callable[[], Metrics],
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Level]:
-    """The levels of the paper's figure: `evaluate` is called once for each share of entries made zero.
+    """The levels of the paper's figure. `evaluate` is called once for each share.
 
     >>> curve(model, [0.0, 0.7], lambda: evaluate(model, graph).metrics)  # doctest: +SKIP
     """

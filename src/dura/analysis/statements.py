@@ -1,4 +1,4 @@
-"""Statements: what the paper's theorems say about a regularizer, computed with our own regularizers and models.
+"""Statements: what the paper's theorems say about a regularizer, computed with our regularizers and models.
 
 A theorem says: over all decompositions Σ_d u_d ⊗ r_d ⊗ v_d (⊗ τ_d) of a tensor of scores, the least value of a DURA, summed over
 all possible facts, is the tensor's nuclear 2-norm, which is the least Σ_d ‖u_d‖·‖r_d‖·‖v_d‖(·‖τ_d‖). Relations are diagonal; heads
@@ -25,7 +25,7 @@ VANISHED = 1e-6
 
 @dataclass(frozen=True)
 class Decomposition:
-    """One way to write a tensor: Σ_d head_d ⊗ relation_d ⊗ tail_d (⊗ time_d) over the columns d; real or complex, [n, D] each.
+    """One way to write a tensor: Σ_d head_d ⊗ relation_d ⊗ tail_d (⊗ time_d). Each part is real or complex, [n, D].
 
     >>> Decomposition(torch.ones(4, 1), torch.ones(9, 1), torch.ones(4, 1)).bound()
     12.0
@@ -44,7 +44,7 @@ class Decomposition:
 
     @property
     def times(self) -> int:
-        """The number of times; 1 if facts have none."""
+        """The number of times. 1 if facts have no times."""
         return 1 if self.time is None else len(self.time)
 
     def norms(self) -> Tensor:
@@ -56,7 +56,7 @@ class Decomposition:
         return float(self.norms().prod(0).sum())
 
     def scaled(self, by: Tensor) -> Decomposition:
-        """Every column times a number, `by` [3 or 4, D]; if these multiply to 1, the tensor stays the same."""
+        """Every column times a number, `by` [3 or 4, D]. If the numbers of each d multiply to 1, the tensor stays the same."""
         return Decomposition(*(part * scale for part, scale in zip(self.parts, by, strict=True)))
 
 
@@ -80,7 +80,7 @@ class Statement:
 
     @property
     def temporal(self) -> bool:
-        """True if tensors have a fourth side, that of times."""
+        """True if tensors have a fourth dimension, the times."""
         return MODELS.get(self.model).temporal
 
     @property
@@ -91,7 +91,7 @@ class Statement:
         return sum(self.lambdas) / 2 if self.regularizer == "dura2" else math.sqrt(math.prod(self.lambdas))
 
     def value(self, columns: Decomposition) -> Tensor:
-        """The statement's left side, as training computes it; gradients flow to the columns that require them.
+        """The value of the regularizer, as training computes it. Gradients flow to the columns that require them.
 
         Summed over all facts (i, j, k[, l]) and divided by |E|·4√(|R||T|) (by |E|·2√|R| for DURA-I and DURA-II) and by `least`.
         """
@@ -115,7 +115,7 @@ class Statement:
             return model.score(head[question], relation[question], answers, moment)
 
     def minimizer(self, columns: Decomposition) -> Decomposition:
-        """The same tensor with its columns rescaled as the statement says; the scales of a column multiply to 1."""
+        """The same tensor with its columns rescaled to the stated minimizer. The scales of each column multiply to 1."""
         u, r, v, *time = columns.norms()
         turned = r * time[0] if time else r
         root = math.sqrt(len(columns.relation) * columns.times)
@@ -155,14 +155,14 @@ class Statement:
         return len(columns.head), len(columns.relation), len(columns.time) if columns.time is not None else 0
 
     def _options(self, columns: Decomposition) -> tuple[tuple[str, float], ...]:
-        """The regularizer's options; the weight turns the mean over all facts into the statement's sum."""
+        """The regularizer's options. The weight turns the mean over all facts into the sum of the statement."""
         quarters = 2 if self.regularizer in ("dura-i", "dura-ii") else 4
         weight = len(columns.head) * math.sqrt(len(columns.relation) * columns.times) / quarters
         names = ("lambda3", "lambda4") if self.regularizer == "dura1" else ("lambda1", "lambda2")
         return ("weight", weight), *zip(names, self.lambdas or (), strict=False)
 
     def _model(self, columns: Decomposition) -> tuple[Model, list[Tensor]]:
-        """The model with these columns in its tables, and the columns as the real numbers that are stored there.
+        """The model with these columns in its tables, and the columns as real numbers, in the form in which they are stored.
 
         Heads are the first half of the entities and tails the second, so that a model with one table holds both.
         """
@@ -181,7 +181,7 @@ class Statement:
 
 @lru_cache(maxsize=64)
 def _empty(name: str, rank: int, sizes: Sizes) -> Model:
-    """A model whose tables are to be filled; thousands of decompositions have the same few shapes."""
+    """A model to fill. It is cached, because thousands of decompositions have the same few shapes."""
     return MODELS.build(name, {"rank": rank}, sizes).double()
 
 

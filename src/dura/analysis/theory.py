@@ -2,14 +2,15 @@
 
 Three things are checked for each statement (see `statements`):
 
-- a random decomposition never has a value below its bound, the Σ_d of its columns' norms, which no rescaling changes (`ratios`);
-- rescaled to the stated minimizers it attains the bound, and no score changes (`gap`, `moved`);
-- longer decompositions of a tensor with a known nuclear 2-norm never have a value below that norm, and when they are minimised
-  over the splits and scales of columns, they end at the norm and meet the conditions for minimizers (`paths`, `conditions`).
+- The value of a random decomposition is never below its bound, Σ_d of the products of its columns' norms. Rescaling does not change
+  this bound (`ratios`).
+- Rescaled to the stated minimizer, the decomposition attains the bound, and no score changes (`gap`, `moved`).
+- Longer decompositions of a tensor with a known nuclear 2-norm never have a value below that norm. If they are minimised over the
+  splits and scales of columns, they end at the norm and meet the conditions for minimizers (`paths`, `conditions`).
 
-To compute the nuclear 2-norm of a tensor is NP-hard in general. It is known if the head columns are orthogonal and the tail columns
-too: then it is Σ_d of the columns' norms, because the sum Y of the same columns at length 1 has spectral norm 1, and <X, Y> is
-that sum.
+In general it is NP-hard to compute the nuclear 2-norm of a tensor X. It is known if the head columns are orthogonal and the tail
+columns too: then it is Σ_d of the products of the columns' norms. (Let Y be the same sum with all columns scaled to length 1. Its
+spectral norm is 1, and <X, Y> is that Σ_d.)
 """
 
 from __future__ import annotations
@@ -56,19 +57,19 @@ STATEMENTS = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was found for one statement; a ratio is a value divided by its bound, a gap is |ratio − 1|."""
+    """The results for one statement. A ratio is a value divided by its bound. A gap is |ratio − 1|."""
 
     statement: Statement
     ratios: tuple[float, ...]
-    """Of random decompositions to their own bounds, ascending."""
+    """The ratios of random decompositions to their bounds, ascending."""
     gap: float | None
     """The largest gap at the stated minimizers; None if the statement has no minimizers."""
     moved: float | None
     """The largest change of a score when rescaled to the minimizers, relative to the largest score."""
     paths: tuple[tuple[float, ...], ...]
-    """Of longer decompositions to the nuclear 2-norm, value by value while they are minimised."""
+    """The ratios of longer decompositions to the nuclear 2-norm, at each step of their minimisation."""
     conditions: float | None
-    """The largest relative error of the stated conditions where the minimisations end."""
+    """The largest relative error of the stated conditions at the ends of the minimisations."""
 
     @property
     def lowest(self) -> float:
@@ -179,14 +180,14 @@ def _normal(shape: Sequence[int], chance: Generator, real: bool = True) -> Tenso
 
 
 def _draw(statement: Statement, size: int, chance: Generator, orthogonal: bool = False) -> Decomposition:
-    """Random columns with very different lengths; with `orthogonal` heads and tails their `bound` is the nuclear 2-norm."""
+    """Random columns with very different lengths. With `orthogonal` heads and tails their `bound` is the nuclear 2-norm."""
     heads, relations, times, rank = (int(n) for n in torch.randint(1, size + 1, (4,), generator=chance))
     rows = [heads, relations, heads, *([times] if statement.temporal else [])]
     rank = min(rank, heads) if orthogonal else rank
     parts = [_normal((n, rank), chance, statement.real) for n in rows]
     if orthogonal:
         parts[0], parts[2] = (torch.linalg.qr(part).Q for part in (parts[0], parts[2]))
-    # Minimisations see the sum over columns: a column that is a millionth of it would not be minimised.
+    # A minimisation sees only the sum over columns. It would ignore a column that is a millionth of the sum.
     spread = LONGEST / 5 if orthogonal else LONGEST
     return Decomposition(*parts).scaled((spread * _normal((len(rows), rank), chance)).exp())
 

@@ -52,8 +52,8 @@ def demo(
     results = {name: trained.evaluate("test") for name, trained in models.items()}
     answers = kept.ask(QUESTIONS, k=3)
     if as_json:
-        figures = {name: result.to_dict() for name, result in results.items()}
-        print_json({"run": str(out), "results": figures, "questions": [a.to_dict() for a in answers]})
+        documents = {name: result.to_dict() for name, result in results.items()}
+        print_json({"run": str(out), "results": documents, "questions": [a.to_dict() for a in answers]})
         return
     _print(results)
     for a in answers:
@@ -68,6 +68,6 @@ def _print(results: dict[str, Result]) -> None:
     columns = ("regularizer", "MRR", "Hits@1", "Hits@3", "Hits@10", "ranks")
     table = Table(*columns, title="ComplEx on UMLS, filtered test facts", box=None)
     for name, result in results.items():
-        figures = (result.mrr, *(result.hits[k] for k in (1, 3, 10)))
-        table.add_row(name, *(f"{value:.3f}" for value in figures), f"{result.metrics.ranks:,}")
+        numbers = (result.mrr, *(result.hits[k] for k in (1, 3, 10)))
+        table.add_row(name, *(f"{value:.3f}" for value in numbers), f"{result.metrics.ranks:,}")
     print_table(table)

@@ -70,9 +70,9 @@ def _text(report: dict[str, Any]) -> str:
     for what, size in report["bytes"].items():
         change = f"{size['after'] / size['before'] - 1:+.1%}"
         lines.append((what, _megabytes(size["before"]), _megabytes(size["after"]), change))
-    for split, figures in report["figures"].items():
+    for split, metrics in report["figures"].items():
         for key, title in (("mrr", "MRR"), ("hits@10", "Hits@10")):
-            before, after = figures["before"][key], figures["after"][key]
+            before, after = metrics["before"][key], metrics["after"][key]
             lines.append((f"{split} {title}", f"{before:.4f}", f"{after:.4f}", f"{after - before:+.4f}"))
     rows: list[dict[str, Plain]] = [dict(zip(("", "before", "after", "change"), line, strict=True)) for line in lines]
     return Sheet(", ".join(made), rows).terminal()

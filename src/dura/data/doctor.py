@@ -1,4 +1,4 @@
-"""Doctor: what is wrong with a graph, or worth knowing before one trusts results on it.
+"""Doctor: what is wrong with a graph, or what one should know before trusting results on it.
 
 `check` changes nothing. A finding is `ok`, a `notice` (good to know), a `warning` (results may mislead) or an `error` (the graph
 cannot be used as it is). To add a check: a function Loaded -> Finding, and its name in CHECKS. Rooms above add their own

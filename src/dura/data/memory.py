@@ -88,7 +88,7 @@ def _texts(column: Any, role: str, part: Split) -> pl.Series:
 def _times(column: Any, role: str, part: Split) -> pl.Series:
     """A column of times as text; "" is no time."""
     values = column.to_list() if isinstance(column, pl.Series) else list(column)
-    # NaN and NaT stand for a missing value in frames; they are not equal to themselves.
+    # NaN and NaT mean a missing value in frames; they are not equal to themselves.
     texts = ["" if value is None or value != value else str(value) for value in values]
     stamps = pl.Series(role, [text.removesuffix(" 00:00:00") for text in texts], dtype=pl.String)
     if wrong := bad_dates(stamps):

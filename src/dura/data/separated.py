@@ -81,7 +81,7 @@ def _columns(
 
 
 def _one_character(given: str) -> str:
-    """The separator that a name such as tab or a character stands for."""
+    """The separator: one character, or the character that a word such as tab names."""
     separator = {"\\t": "\t", "tab": "\t", "comma": ",", "space": " "}.get(given, given)
     if len(separator) != 1 or separator in '\r\n"':
         raise BadInput(f"the separator {given!r} is not one character such as ',' or ';', or the word tab")

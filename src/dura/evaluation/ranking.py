@@ -92,7 +92,7 @@ def rank(
     with model.answering():
         whole = None if model.grouped_by else _Targets.of(model)
 
-        @torch.no_grad()  # a thread of its own has its own mode
+        @torch.no_grad()  # each thread has its own mode
         def work(part: IntArray) -> int:
             room = rooms.pop()
             group, drop = groups.take(part), answers.take(part)

@@ -67,7 +67,7 @@ class Result:
         """A polars DataFrame: one row per tie policy, then one per group of the breakdowns."""
         import polars as pl
 
-        return pl.DataFrame([{"by": kind, "name": name, **_figures(m)} for kind, name, m in self._rows()])
+        return pl.DataFrame([{"by": kind, "name": name, **_numbers(m)} for kind, name, m in self._rows()])
 
     def to_pandas(self) -> pd.DataFrame:
         """The same rows as a pandas DataFrame."""
@@ -87,10 +87,10 @@ class Result:
                 )
             ]
         for kind in kinds:
-            rows = [(name, _figures(m)) for k, name, m in self._rows() if k == kind]
+            rows = [(name, _numbers(m)) for k, name, m in self._rows() if k == kind]
             width = max(16, *(len(name) for name, _ in rows[:SHOWN])) if rows else 16
-            lines += ["", f"{kind:<{width}}" + "".join(f"{title:>11}" for title in _figures(self.metrics))]
-            lines += [f"{name:<{width}}" + "".join(map(_cell, figures.values())) for name, figures in rows[:SHOWN]]
+            lines += ["", f"{kind:<{width}}" + "".join(f"{title:>11}" for title in _numbers(self.metrics))]
+            lines += [f"{name:<{width}}" + "".join(map(_cell, numbers.values())) for name, numbers in rows[:SHOWN]]
             if len(rows) > SHOWN:
                 lines.append(f"… and {len(rows) - SHOWN:,} more")
         return printable("\n".join(lines))
@@ -100,7 +100,7 @@ class Result:
         yield from ((kind, name, m) for kind, group in self.groups.items() for name, m in group.items())
 
 
-def _figures(m: Metrics) -> dict[str, float | int]:
+def _numbers(m: Metrics) -> dict[str, float | int]:
     hits = {f"hits@{k}": m.hits[k] for k in HITS}
     return {"mrr": m.mrr, **hits, "mean_rank": m.mean_rank, "amri": m.amri, "ranks": m.ranks}
 

@@ -1,8 +1,8 @@
 """Inference: what a trained model answers.
 
-Holds the prediction of missing facts: `predict` for entities, `when` for times, `asking` for files of questions. May touch models,
-data and types, and knows neither training nor evaluation. To add a way of asking: a module that derives it from the model's
-`query`, `compare` and `score`, never a score of its own.
+Holds the prediction of missing facts: `predict` for entities, `when` for times, `score` for given facts, `asking` for files of
+questions, and `answers` (questions and answers as values). May touch models, data, text and types; not training or evaluation. To
+add a way of asking, write a module that uses the model's `query`, `compare` and `score`. It must not compute scores in another way.
 """
 
 from dura.inference.answers import Answer, Answers, Question, TimeAnswer, TimeAnswers

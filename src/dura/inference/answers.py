@@ -1,4 +1,4 @@
-"""Questions and answers: facts with a hole, and what a model puts into it, best first."""
+"""Questions and answers: facts with a hole, and what a model puts into the hole, best first."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     import polars as pl
 
 HOLE = "?"
-"""How a hole is written; as the time of a question it asks when."""
+"""How a hole is written. As the time of a question it asks when the fact holds."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A fact with one hole: `head` or `tail` is None, or both are given and `time` is "?", which asks when.
+    """A fact with one hole: `head` or `tail` is None; or both are given and `time` is "?", which asks when the fact holds.
 
-    Where facts have times, a question for an entity is asked at one of them; None is the extra time of facts without one.
+    If facts have times, a question for an entity has a time. None is the time of facts without a time.
 
     >>> print(Question("a", "likes"), Question(None, "likes", "b", "2014-05-06"), Question("a", "likes", "b", "?"))
     (a, likes, ?) (?, likes, b, 2014-05-06) (a, likes, b, ?)
@@ -49,12 +49,12 @@ class Question:
         return printable(f"({', '.join(parts)})")
 
     def to_dict(self) -> dict[str, str]:
-        """What is given, without the hole."""
+        """The given parts, without the hole."""
         return {key: value for key, value in asdict(self).items() if value not in (None, "", HOLE)}
 
 
 def as_question(question: Question | Sequence[str | None]) -> Question:
-    """A question, also if it is given as (head, relation, tail) or (head, relation, tail, time).
+    """A `Question` from a `Question`, or from a tuple (head, relation, tail) or (head, relation, tail, time).
 
     >>> print(as_question((None, "likes", "b")))
     (?, likes, b)
@@ -69,7 +69,7 @@ def as_question(question: Question | Sequence[str | None]) -> Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer to a question; `label` is the entity's human name where the graph has one."""
+    """One answer to a question. `label` is the human name of the entity, or the entity itself if the graph has no label for it."""
 
     entity: str
     score: float
@@ -106,7 +106,7 @@ class _Ranked(Sequence[A]):
     """The answers to one question, best first."""
 
     key: ClassVar[str]
-    """What the answers are called in JSON."""
+    """The key of the answers in JSON."""
     question: Question
     answers: tuple[A, ...]
 
@@ -129,13 +129,13 @@ class _Ranked(Sequence[A]):
         return {"question": self.question.to_dict(), self.key: [dict(vars(answer)) for answer in self]}
 
     def to_frame(self) -> pl.DataFrame:
-        """A polars DataFrame, one answer a row."""
+        """A polars DataFrame with one row per answer."""
         import polars as pl
 
         return pl.DataFrame([asdict(answer) for answer in self])
 
     def to_pandas(self) -> pd.DataFrame:
-        """A pandas DataFrame, one answer a row; needs pandas."""
+        """A pandas DataFrame with one row per answer. It needs pandas."""
         try:
             import pandas as pd
         except ImportError:

@@ -1,4 +1,4 @@
-"""Asking: files of questions."""
+"""Asking: read files of questions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dura.types import BadInput
 def read_questions(path: Path) -> list[Question]:
     """The questions of a file, one per line, with ? for the hole.
 
-    A line holds head and relation; or head, relation and tail; or head, relation, tail and time. An empty time is no time.
+    A line holds head and relation; or head, relation and tail; or head, relation, tail and time. An empty time means no time.
     """
     roles = POINT[: max(2, _width(path))]
     read = read_columns(path, ReadOptions(), roles)
@@ -24,7 +24,7 @@ def read_questions(path: Path) -> list[Question]:
     for line, head, relation, tail, *time in zip(read.numbers.to_list(), *columns, strict=True):
         if [head, tail, *time].count(HOLE) != 1:
             raise BadInput(
-                f"{path}:{line}: a question has one hole, a {HOLE} in place of its head, its tail or its time"
+                f"{path}:{line}: a question needs exactly one {HOLE}, in place of its head, its tail or its time"
             )
         head, tail = (None if name == HOLE else name for name in (head, tail))
         questions.append(Question(head, relation, tail, next(iter(time), None) or None))

@@ -1,4 +1,4 @@
-"""Predict: the best entities for questions with a hole. Known answers are left out unless they are wanted."""
+"""Predict: the best entities for questions. Known answers are left out, unless the caller wants them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def predict(
 
 
 def _ids(graph: Graph, q: Question) -> tuple[int, int, int]:
-    """Head, relation and time of a question for a tail. A question for a head asks the reciprocal relation of the tail."""
+    """Head, relation and time, as ids, of a question for a tail. A question for a head becomes (tail, reciprocal relation, ?)."""
     if q.when:
         raise BadInput(f"{q} asks for a time; `when` answers it (--when)")
     entity = graph.entities.id(str(q.tail if q.head is None else q.head), "entity")
@@ -56,15 +56,17 @@ def _ids(graph: Graph, q: Question) -> tuple[int, int, int]:
 
 
 def time_id(graph: Graph, time: str | None) -> int:
-    """The id of a time in any spelling, or of "no time" if none is given. 0 if the graph has no times."""
+    """The id of a time in any spelling. None gives the id of "no time". If the graph has no times, the id is 0."""
     if graph.times is None:
         if time is not None:
-            raise BadInput(f"the facts of this graph have no times, so nothing holds at {time!r}; leave the time out")
+            raise BadInput(
+                f"the facts of this graph have no times, but the question has the time {time!r}; leave the time out"
+            )
         return 0
     if time is None and not graph.times.no_time:
         first, last = graph.times.span
         raise BadInput(
-            f"every fact of this graph has a time, from {first} to {last}, so a question needs one too "
+            f"every fact of this graph has a time, from {first} to {last}, so a question needs a time too "
             "(--time, elsewhere time=…)"
         )
     return graph.times.id(time or "")
@@ -98,9 +100,9 @@ def _answers(graph: Graph, entities: list[int], scores: list[float], known: list
 
 
 def check_count(k: int) -> None:
-    """Refuse to give no answers at all."""
+    """Refuse a number of answers below 1."""
     if k < 1:
-        raise BadInput(f"k is {k}, but at least one answer must be asked for")
+        raise BadInput(f"k is {k}, but it must be at least 1")
 
 
 def check_finite(scores: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""When: the times at which a fact holds, ranked by the score of the fact at each time."""
+"""When: the times at which a fact may hold, ranked by the score of the fact at each time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def when(
     """
     check_count(k)
     if graph.times is None:
-        raise BadInput("the facts of this graph have no times, so it cannot be asked when one of them holds")
+        raise BadInput("the facts of this graph have no times, so it cannot be asked when a fact holds")
     return [_times(model, graph, graph.times, question, k, known) for question in questions]
 
 

@@ -30,7 +30,7 @@ class SemanticMatching(Model):
     renamed = {"answer": "tail"}  # noqa: RUF012
     entity: Table | Packed
     tail: Table | Packed
-    """The entities as tails, if they have a table of their own."""
+    """The entities as tails, if tails have a separate table."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -64,7 +64,7 @@ class SemanticMatching(Model):
 
     @property
     def target_table(self) -> Table | Packed:
-        """The table of tails; it is the heads' own if the model shares one."""
+        """The table of tails. It is also that of the heads if the model shares one table."""
         return self.entity if self.shared else self.tail
 
     @property

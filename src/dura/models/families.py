@@ -40,7 +40,7 @@ class Relations(ABC):
     def distinct(self, items: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
         """The distinct relations of these items [k, ...], and how many items have each [k].
 
-        If a relation is a sum of parts, each part is a tensor of its own: regularizers want to see them.
+        If a relation is a sum of parts, each part is a separate tensor, as regularizers need it.
         """
 
 

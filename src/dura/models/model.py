@@ -84,7 +84,7 @@ class Model(nn.Module, ABC):
     ) -> Tensor | Packed:
         """What queries are compared with: one row per entity in `entities`, or all of them [|E|, w].
 
-        Where targets depend on the relation or the time (`grouped_by`), these are given: one for each of the entities, or a single
+        If targets depend on the relation or the time (`grouped_by`), these are given: one for each of the entities, or a single
         id [1] for all of them.
         """
         table = self.target_table
@@ -204,7 +204,7 @@ class Model(nn.Module, ABC):
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """Evaluation mode without gradients. Whoever asks a model for scores enters this."""
+        """Evaluation mode without gradients. Enter this before you ask a model for scores."""
         before = self.training
         self.eval()
         try:

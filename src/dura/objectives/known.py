@@ -40,7 +40,7 @@ class Known:
         return keys if time is None else keys * max(1, self.sizes.times) + time
 
     def _positions(self, head: IntArray, relation: IntArray, time: IntArray | None) -> IntArray:
-        """Where each question stands, -1 if it is not known."""
+        """The position of each question, -1 if it is not known."""
         keys, (questions, _, _) = self._keys(head, relation, time), self._sorted
         at = np.minimum(np.searchsorted(questions, keys), len(questions) - 1)
         return np.where(questions[at] == keys, at, -1)

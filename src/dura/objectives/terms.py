@@ -173,7 +173,7 @@ class _Whole:
 
 
 def _between(term: Term, model: Model, query: Tensor, batch: Questions, seed: int) -> tuple[Tensor, Tensor]:
-    """(head, ?, tail) or (head, relation, tail, ?): every fact is a question of its own, asked of all relations or times."""
+    """(head, ?, tail) or (head, relation, tail, ?): every fact is one question, over all relations or all times."""
     each = batch.one_by_one()
     ask: Literal["relations", "times"] = "relations" if term.ask == "relations" else "times"
     hole = each.relation if ask == "relations" else each.time

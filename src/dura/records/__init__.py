@@ -1,21 +1,21 @@
-"""Records: a run folder, the files that a run leaves and continues from.
+"""Records: the files of a run folder, which a run writes and continues from.
 
 ```
 RUN/
   settings.toml                 the experiment
-  run.json                      {"format", "dura", "created", "graph"}; written last, it makes a run
+  run.json                      {"format", "dura", "created", "graph"}; written last: with it the folder is a run
   entities.txt relations.txt    one name per line
-  times.txt                     one time per line (only of dated facts)
+  times.txt                     one time per line (only if facts have times)
   labels.tsv                    entity, label (optional)
   facts.safetensors             train, valid, test: int32 [n, 3], [n, 4] with a time, [n, 5] with begin and end
   records.jsonl                 append-only, one JSON object per line
   checkpoints/                  see `dura.training.checkpoint`
   .lock .lock.pid               one process per run folder
 ```
-`writing` writes files whole or not at all, and `reading` is the only way in: a folder may come from a stranger. `schema` says what
-a manifest must hold, `kinds` what a record must, `tensors` what a safetensors file must. This room knows bytes, texts, JSON and the
-places of tensors only: what they mean is the business of the rooms above. A new file of the folder gets its limit in `reading` and
-its place in the list of `folder`.
+`writing` writes a file completely or not at all. All files are read through `reading`, because a folder may come from a stranger.
+`schema` checks the content of JSON files, `kinds` that of records, and `tensors` the header of a safetensors file. This room knows
+bytes, text, JSON and the places of tensors; the rooms above know what they mean. It may touch registry, text, types and words. To
+add a file to the folder, write its size limit in `reading` and its name in the list in `folder`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Folder: the files that a run leaves and continues from, made, opened and held by one process at a time."""
+"""Folder: create, open and lock a run folder, and read and write its settings, run.json and records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from dura.types import BadInput, DuraError, __version__
 from dura.words import finite
 
 PLAIN, PACKED = 1, 2
-"""The format of run folders, and of those with packed tables, which programs that do not know packed tables refuse."""
+"""The format of run folders, and the format of those with packed tables. Older programs refuse the second one."""
 FORMAT = PACKED
 """The newest format that this program reads."""
 
@@ -48,7 +48,7 @@ _MAKING = {
     ),
     *("checkpoints", ".lock", ".lock.pid"),
 }
-"""What stands in a run folder before its run.json does."""
+"""The files that may be in a run folder before it has a run.json."""
 _COUNT = Annotated[int, 1, 2**31 - 1]
 _GRAPH = {"name": str, "digest": str, "entities": _COUNT, "relations": _COUNT, "times?": Annotated[int, 0, 2**31 - 1]}
 _GRAPH |= {"train": _COUNT, "valid": WHOLE, "test": WHOLE}
@@ -67,9 +67,9 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path) -> RunFolder:
-        """Make a new run folder; an existing run or a folder with other things in it is refused."""
+        """Make a new run folder. A folder that holds a run or other files is refused."""
         if (path / "run.json").exists():
-            ways = f"continue it with --resume {path} or name a new folder with --out"
+            ways = f"continue it with --resume {path}, or name a new folder with --out"
             raise BadInput(f"{path} already holds a run; {ways}")
         _clear_unfinished(path)
         taken = BadInput(f"{path} is not an empty folder; name a new one with --out")
@@ -86,7 +86,7 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
-        """Open a run folder for reading; take `lock` before writing."""
+        """Open a run folder for reading. Hold `lock` while you write to it."""
         if not path.is_dir():
             raise BadInput(f"there is no run folder {path}")
         run = cls(path)
@@ -102,10 +102,10 @@ class RunFolder:
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:
-        """Hold the folder for writing, alone; the kernel lets go when the process dies, however it dies."""
-        import filelock  # costs some 50 ms, which `dura --help` must not pay
+        """Reserve the folder for writing by this process. The kernel releases the lock when the process ends in any way."""
+        import filelock  # takes about 50 ms, too long for `dura --help`
 
-        if (self.path / ".lock").is_symlink():  # whoever opens a lock empties the file
+        if (self.path / ".lock").is_symlink():  # opening a lock file empties it
             raise Damage(f"{self.path / '.lock'} cannot be used: it is a link")
         with contextlib.suppress(Missing):
             inside(self.path, ".lock")
@@ -119,8 +119,8 @@ class RunFolder:
             raise disk_error(error, self.path / ".lock") from error
         try:
             self._clean()
-            with contextlib.suppress(OSError):  # the pid only makes the other process's sentence better
-                holder.unlink(missing_ok=True)  # never through a link to elsewhere
+            with contextlib.suppress(OSError):  # the pid is only for the error message of other processes
+                holder.unlink(missing_ok=True)  # never write through a link to another place
                 with holder.open("x") as file:
                     file.write(f"{os.getpid()}\n")
             yield
@@ -130,7 +130,7 @@ class RunFolder:
             lock.release()
 
     def _clean(self) -> None:
-        """Remove what killed processes left half written; only the holder of the lock may."""
+        """Remove temporary files of killed processes. Call this only while holding the lock."""
         for folder in (self.path, self.path / "checkpoints"):
             for path in folder.glob(".*.tmp"):
                 if _TEMPORARY.fullmatch(path.name):
@@ -148,13 +148,13 @@ class RunFolder:
         return read_text(self.path, "settings.toml", MOST_TOML)
 
     def describe(self, graph: Mapping[str, Any], version: int = PLAIN) -> None:
-        """Write run.json with what the graph is; from now on the folder is a run, of this format."""
+        """Write run.json with the facts about the graph. From now on the folder is a run of this format."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         about = {"format": version, "dura": __version__, "created": now, "graph": dict(graph)}
         write_atomic(self.path / "run.json", (json.dumps(finite(about), indent=2) + "\n").encode())
 
     def about(self) -> dict[str, Any]:
-        """What `describe` wrote; a folder of a newer program is refused."""
+        """The content of run.json. A folder of a newer program is refused."""
         about, path = read_json(self.path, "run.json"), self.path / "run.json"
         version = about.get("format")
         if type(version) is int and version > FORMAT:
@@ -171,7 +171,7 @@ class RunFolder:
     # -- records.jsonl --------------------------------------------------------------------------------------
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Add one record as one line, in one write; nan and inf become null, which all JSON readers take."""
+        """Add one record as one line, in one write. nan and inf become null, because JSON does not have them."""
         path = self.path / "records.jsonl"
         line = json.dumps(finite(record), allow_nan=False).encode() + b"\n"
         real = path
@@ -183,7 +183,7 @@ class RunFolder:
                 end = file.seek(0, os.SEEK_END)
                 if end:
                     file.seek(end - 1)
-                    # A process that was killed may have left half a line: start on a new one.
+                    # A killed process may have left an incomplete line: start a new line.
                     line = line if file.read(1) == b"\n" else b"\n" + line
                 if file.write(line) != len(line):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -191,7 +191,7 @@ class RunFolder:
             raise disk_error(error, path) from error
 
     def records(self) -> list[dict[str, Any]]:
-        """All records in the order of writing, superseded ones too; lines that were never finished are left out."""
+        """All records in the order in which they were written. Incomplete lines are left out."""
         lines = read_lines(self.path, "records.jsonl", MOST_RECORDS, MOST_LINE)
         try:
             found = [self._record(number, line) for number, line in enumerate(lines, 1)]
@@ -205,7 +205,7 @@ class RunFolder:
             if isinstance(record, dict):
                 check_record(record)
                 return record
-        except ValueError:  # a line that was never finished: neither whole JSON nor always whole UTF-8
+        except ValueError:  # an incomplete line: not valid JSON, and perhaps not valid UTF-8
             return None
         except BadInput as error:
             raise Damage(f"{self.path / 'records.jsonl'} is damaged in line {number}: {error}") from None
@@ -213,7 +213,7 @@ class RunFolder:
 
 
 def _holder(root: Path) -> str:
-    """Who holds the lock, as far as is known."""
+    """The process that holds the lock, for an error message."""
     try:
         return f"the process {int(read_bytes(root, '.lock.pid', 20))}"
     except (Damage, ValueError):
@@ -221,7 +221,7 @@ def _holder(root: Path) -> str:
 
 
 def _clear_unfinished(path: Path) -> None:
-    """Remove what a process left that died while it made this run folder: our own files, and never a checkpoint."""
+    """Remove the files of a process that died while it made this run folder. Only our own files, and never a checkpoint."""
     if not path.is_dir() or (path / "run.json").exists():
         return
     found = list(path.iterdir())
@@ -229,6 +229,9 @@ def _clear_unfinished(path: Path) -> None:
     checkpoints = path / "checkpoints"
     if not found or not ours or (checkpoints.is_dir() and any(checkpoints.iterdir())):
         return
-    with contextlib.suppress(DuraError), RunFolder(path).lock():  # a process that is alive and making it keeps it
+    with (
+        contextlib.suppress(DuraError),
+        RunFolder(path).lock(),
+    ):  # a living process that makes the folder holds the lock
         for file in found:
             file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink(missing_ok=True)

@@ -1,8 +1,8 @@
-"""Reading: the one door through which the files of a run folder are read.
+"""Reading: the only way in which the files of a run folder are read.
 
-A run folder may come from a stranger, so a file is read only if it is a regular file that lies inside the folder (no link that
-leads out of it, no pipe, no device), and never more of it than its kind can need. What cannot be used is `Damage`: a sentence that
-names the file.
+A run folder may come from a stranger. So a file is read only if it is a regular file inside the folder (no link that leads out of
+it, no pipe, no device) and not larger than such a file can be. If a file cannot be used, the error is `Damage`, with a sentence
+that names the file.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from dura.types import DuraError
 
 KIB, MIB = 1 << 10, 1 << 20
 MOST_JSON = 4 * MIB
-"""Bytes of run.json and of a checkpoint's JSON: some hundreds in practice."""
+"""The most bytes of run.json and of a checkpoint's JSON. In practice they have some hundreds."""
 MOST_LINE = 16 * MIB
-"""Bytes of one record: an evaluation by relation has some 250 bytes per relation."""
+"""The most bytes of one record. An evaluation by relation has about 250 bytes per relation."""
 MOST_RECORDS = 128 * MIB
-"""Bytes of records.jsonl: an epoch takes some 300."""
+"""The most bytes of records.jsonl. An epoch takes about 300."""
 MOST_NAME = MIB
-"""Bytes of one name or label."""
+"""The most bytes of one name or label."""
 MEAN_NAME = 64 * KIB
-"""Bytes of a name or label, over all of them."""
+"""The most bytes of a name or label, on average over a file."""
 
 _KINDS = {
     stat.S_IFLNK: "a link to itself",
@@ -45,11 +45,11 @@ class Damage(DuraError):
 
 
 class Missing(Damage):
-    """The file is not there."""
+    """The file does not exist."""
 
 
 def inside(root: Path, name: str) -> Path:
-    """Where the file `name` of the run folder `root` really is; Damage where that is outside or no regular file."""
+    """The real path of the file `name` of the run folder `root`. It must be a regular file inside the folder."""
     path = root / name
     try:
         real, home = Path(os.path.realpath(path)), Path(os.path.realpath(root))
@@ -66,18 +66,16 @@ def inside(root: Path, name: str) -> Path:
 
 @contextmanager
 def open_file(root: Path, name: str, most: int) -> Iterator[tuple[BufferedReader, int]]:
-    """A file of the run folder `root`, open for reading, and its size, which is at most `most` bytes."""
+    """Open a file of the run folder `root` for reading. Yields the file and its size, which is at most `most` bytes."""
     path, real = root / name, inside(root, name)
-    # A file that became a pipe since it was looked at must neither block nor be read: the open file is looked at again.
+    # The file may have been replaced by a pipe after the check in `inside`. So do not block, and check the open file again.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     try:
         with os.fdopen(os.open(real, flags), "rb") as file:
             about = os.fstat(file.fileno())
             _check_regular(path, about.st_mode)
             if about.st_size > most:
-                raise Damage(
-                    f"{path} cannot be read: it has {about.st_size:,} bytes, and at most {most:,} are expected"
-                )
+                raise Damage(f"{path} cannot be read: it has {about.st_size:,} bytes, but at most {most:,} are allowed")
             yield file, about.st_size
     except OSError as error:
         raise Damage(f"{path} cannot be read: {_why(error)}") from None
@@ -87,7 +85,7 @@ def read_bytes(root: Path, name: str, most: int) -> bytes:
     """The content of a file."""
     with open_file(root, name, most) as (file, _):
         content = file.read(most + 1)
-    if len(content) > most:  # it grew, or has no size as the files of /proc
+    if len(content) > most:  # it grew, or it reports no size, like files in /proc
         raise Damage(f"{root / name} cannot be read: it has more than {most:,} bytes")
     return content
 
@@ -98,7 +96,7 @@ def read_text(root: Path, name: str, most: int) -> str:
 
 
 def read_json(root: Path, name: str) -> dict[str, Any]:
-    """The object of a JSON file."""
+    """The JSON object in a file."""
     try:
         found = parse_json(read_bytes(root, name, MOST_JSON))
     except ValueError as error:
@@ -109,7 +107,7 @@ def read_json(root: Path, name: str) -> dict[str, Any]:
 
 
 def read_lines(root: Path, name: str, most: int, longest: int) -> Iterator[bytes]:
-    """The lines of a file, one after the other, with their ends."""
+    """The lines of a file, one by one, with their line ends."""
     with open_file(root, name, most) as (file, _):
         while line := file.readline(longest + 1):
             if len(line) > longest:
@@ -118,28 +116,30 @@ def read_lines(root: Path, name: str, most: int, longest: int) -> Iterator[bytes
 
 
 def read_names(root: Path, name: str, count: int) -> list[str]:
-    """The names of a vocabulary, one per line; there must be `count`."""
+    """The names of a vocabulary, one per line. There must be exactly `count`."""
     names: list[str] = []
     path = root / name
     for line in read_lines(root, name, MIB + count * MEAN_NAME, MOST_NAME):
         if len(names) == count or not line.endswith(b"\n"):
-            what = "its last line is not whole" if len(names) < count else f"it has more than {count:,} lines"
-            raise Damage(f"{path} is damaged: {what}, and run.json tells of {count:,}")
+            what = "its last line has no line end" if len(names) < count else f"it has more than {count:,} lines"
+            raise Damage(f"{path} is damaged: {what}, but run.json says {count:,}")
         names.append(_decoded(line[:-1], path))
     if len(names) < count:
-        raise Damage(f"{path} is damaged: it has {len(names):,} lines, and run.json tells of {count:,}")
+        raise Damage(f"{path} is damaged: it has {len(names):,} lines, but run.json says {count:,}")
     return names
 
 
 def read_pairs(root: Path, name: str, count: int) -> dict[str, str]:
-    """The labels of names: name, tab, label per line, for at most `count` names; nothing where there is no such file."""
+    """The labels of at most `count` names. A line is name, tab, label. Empty if there is no such file."""
     found: dict[str, str] = {}
     path = root / name
     try:
         for line in read_lines(root, name, MIB + count * MEAN_NAME, MOST_NAME):
             first, tab, label = _decoded(line, path).removesuffix("\n").rpartition("\t")
             if not tab or first in found or len(found) == count:
-                raise Damage(f"{path} is damaged: its lines must be an entity, a tab and a label, once per entity")
+                raise Damage(
+                    f"{path} is damaged: each line must be an entity, a tab and a label, with each entity at most once"
+                )
             found[first] = label
     except Missing:
         return {}

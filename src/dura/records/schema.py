@@ -1,8 +1,11 @@
-"""Schema: what a file of a run folder must say, checked before anything is done with it.
+"""Schema: check the content of a file of a run folder before it is used.
 
-A schema is a type as in `registry.check_value`, a number's type with its range as `Annotated[int, least, most]`, a list with the
-schema of its items, or a dict of keys. A key that ends in "?" may be missing, and "*" stands for all keys that are not named;
-without it they are not looked at, so that newer programs may add some.
+A schema is one of these:
+- a type, as in `registry.check_value`;
+- the type and range of a number, as `Annotated[int, least, most]`;
+- a list with the schema of its items;
+- a dict with the schema of each key. A key that ends in "?" may be missing. "*" means all keys that are not named. Without "*",
+  such keys are not checked, so that newer programs can add some.
 """
 
 from __future__ import annotations
@@ -17,12 +20,12 @@ from dura.types import BadInput
 
 WHOLE = Annotated[int, 0, 2**63 - 1]
 """A count, a step, a size."""
-FIGURE = Annotated[float | None, -1e100, 1e100]
-"""A number that can be drawn, or null where it was not finite."""
+NUMBER = Annotated[float | None, -1e100, 1e100]
+"""A number that can be drawn in a figure, or null if it was not finite."""
 
 
 def check(value: Any, schema: Any, path: str = "") -> None:
-    """Raise BadInput with one sentence about the first place where the value does not fit.
+    """Raise BadInput with one sentence about the first place at which the value does not fit the schema.
 
     >>> check({"epoch": 3, "more": "?"}, {"epoch": WHOLE, "loss?": float})
     >>> check({"valid": {"mrr": "x"}}, {"valid": {"*": float}})

@@ -1,7 +1,7 @@
-"""Tensors: what stands in a safetensors file, read from its header and checked against its size.
+"""Tensors: the header of a safetensors file, read and checked against the size of the file.
 
-The header is JSON: per tensor its type, shape and place. Here it is checked before any of the bytes is used: the types are known,
-the places follow each other without gap or overlap and end where the file ends.
+The header is JSON. It gives the type, shape and place of each tensor. These are checked before any tensor is used: the types must
+be known, and the places must follow each other without gaps or overlaps and end where the file ends.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Stored:
 
 
 def read_header(file: BufferedReader, size: int, path: Path) -> dict[str, Stored]:
-    """The tensors of an open safetensors file of this size, by name; Damage where its header is not sound."""
+    """The tensors of an open safetensors file of this size, by name. A bad header is Damage."""
     try:
         file.seek(0)
         return _header(file, size)
@@ -45,7 +45,7 @@ def read_header(file: BufferedReader, size: int, path: Path) -> dict[str, Stored
 def _header(file: BufferedReader, size: int) -> dict[str, Stored]:
     length = int.from_bytes(file.read(8), "little")
     if size < 8 or length > min(size - 8, MOST_JSON):
-        raise ValueError("it is too short for its header, or its header is too long")
+        raise ValueError("it is shorter than its header, or its header is too long")
     header = parse_json(file.read(length))
     if not isinstance(header, dict):
         raise ValueError("its header is not a JSON object")
@@ -57,7 +57,7 @@ def _header(file: BufferedReader, size: int) -> dict[str, Stored]:
             raise ValueError(f"its tensor {shown(name)} does not begin where the one before it ends")
         end = tensor.end
     if end != size:
-        raise ValueError(f"its tensors end at byte {end:,}, and it has {size:,}")
+        raise ValueError(f"its tensors end at byte {end:,}, but the file has {size:,} bytes")
     return stored
 
 
@@ -65,7 +65,7 @@ def _stored(name: str, found: Any, start: int) -> Stored:
     check(found, _TENSOR, shown(name)[1:-1])
     dtype, shape, places = found["dtype"], tuple(found["shape"]), found["data_offsets"]
     if dtype not in SIZES or len(shape) > MOST_DIMENSIONS or len(places) != 2:
-        raise ValueError(f"its tensor {shown(name)} has an unknown type, too many dimensions, or no place")
+        raise ValueError(f"its tensor {shown(name)} has an unknown type, too many dimensions, or not two data_offsets")
     if places[1] - places[0] != math.prod(shape) * SIZES[dtype]:
-        raise ValueError(f"its tensor {shown(name)} has a place of another size than its shape")
+        raise ValueError(f"its tensor {shown(name)} has more or fewer bytes than its shape needs")
     return Stored(dtype, shape, start + places[0], start + places[1])

@@ -1,4 +1,4 @@
-"""Writing: files that are written whole or not at all (temporary file, fsync, rename), and the sentence where they cannot be."""
+"""Writing: write a file completely or not at all (temporary file, fsync, rename), and say in one sentence why it failed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 from dura.types import DuraError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_NEW = "nothing is lost yet; make room or name another place"
-_KEPT = "earlier checkpoints are kept, continue with --resume once this is fixed"
+_NEW = "nothing is lost yet: make room, or name another folder"
+_KEPT = "earlier checkpoints are kept: fix this, then continue with --resume"
 
 
 def write_atomic(path: Path, data: bytes | Iterable[bytes | memoryview]) -> None:
@@ -41,7 +41,7 @@ def write_atomic(path: Path, data: bytes | Iterable[bytes | memoryview]) -> None
 
 
 def disk_error(error: OSError, path: Path, then: str = _KEPT) -> DuraError:
-    """The sentence for a file that cannot be written: where, why, and `then` what holds or helps."""
+    """The error for a file that cannot be written: which file, why, and as `then` what the user can do."""
     if error.errno in _FULL:
         why = "there is no space left (the disk is full or a quota is used up)"
     elif error.errno == errno.EROFS:
@@ -54,7 +54,7 @@ def disk_error(error: OSError, path: Path, then: str = _KEPT) -> DuraError:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename last; some systems (Windows, some network disks) do not sync folders and need not."""
+    """Make a rename permanent. Windows and some network disks cannot sync folders; there nothing is done."""
     if os.name == "nt":
         return
     descriptor = os.open(folder, os.O_RDONLY)

@@ -172,7 +172,7 @@ def breakdowns(found: Evaluation) -> list[Block]:
     for kind in sorted(found.groups, key=KINDS.index):
         groups = found.groups[kind]
         title = f"{found.split} facts by {kind.replace('-', ' and ')}"
-        # Relations come with the most facts first; categories and sides have an order of their own.
+        # Relations are sorted by their number of facts; categories and sides have a fixed order.
         names = sorted(groups, key=lambda name: -groups[name]["ranks"]) if kind == "relation" else groups
         rows = [{kind: name, **metrics_row(groups[name])} for name in names]
         inside: list[Block] = [Sheet("", rows, digits=DIGITS)]

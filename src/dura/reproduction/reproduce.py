@@ -73,7 +73,7 @@ def reproduce(
 
 
 def limits_for(jobs: int, device: str, tasks: int) -> Limits:
-    """Cores and memory shared between the workers; a GPU has memory of its own and runs one worker unless `jobs` says more."""
+    """Cores and memory shared between the workers; a GPU has its own memory and runs one worker, unless `jobs` says more."""
     on_cpu = device in ("", "cpu")
     if not on_cpu:
         checked_device(device)

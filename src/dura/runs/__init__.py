@@ -1,6 +1,11 @@
-"""Experiments: the only place where all parts meet.
+"""Runs: an experiment becomes a run folder and a trained model. Here all parts meet.
 
-Holds the run of an experiment (graph, model, objective, regularizer, optimizer, training, evaluation, run folder), the trained
-model that comes out of it, and how both stand in a run folder; what makes many runs of one: sweeps, reproductions of whole
-tables, studies; and trackers. May touch every room below.
+Holds the Python functions (`api`), the settings that a user chose (`choices`, `presets`), live objects from settings (`build`,
+`auto`), training and resuming (`run`, `work`), the run folder's graph and settings (`store`), the trained model (`trained`),
+evaluations (`evaluations`), small copies (`export`), what training costs (`cost`), worker processes (`workers`) and trackers
+(`trackers`). May touch every room below. Rooms that make many runs (sweeps, reproduction, studies) and the faces (cli, web) call
+this one.
+
+To add a preset, write a TOML file in `dura/presets/<graph>/`. To add a tracker, write a `Tracker` and a row in `TRACKERS`, or an
+entry point of the group `dura.trackers` in your own package.
 """

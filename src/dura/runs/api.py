@@ -31,7 +31,7 @@ def read(
     split_seed: int = 0,
     notify: Callable[[str], None] | None = None,
 ) -> Graph:
-    """Read a graph of your own: one file of facts (split for you) or a folder with train, valid and test.
+    """Read your own graph: one file of facts, which is split for you, or a folder with train, valid and test.
 
     Like `load`, but `path` is never a catalog name. `time` names the column of times by position or header name, or the columns
     of begin and end. Head, relation and tail are then `columns`, or the columns that a well-known header names, or the first

@@ -12,11 +12,11 @@ from dura.training.trainer import Plan, Trainer
 
 SIZES = (64, 128, 256, 512, 1024, 2048)
 ENOUGH = 0.85
-"""A smaller batch makes more steps per epoch and learns more from it: the smallest with this share of the best speed wins."""
+"""The smallest batch with at least this share of the best speed is chosen: small batches learn more per epoch."""
 LEAST_STEPS = 50
 """An epoch should have at least this many steps; larger batches are not tried."""
 SECONDS = 10.0
-"""No larger batch is tried after this time."""
+"""After this many seconds no larger batch is tried."""
 
 
 def settle(experiment: Experiment, graph: Graph) -> tuple[Experiment, str]:
@@ -33,7 +33,7 @@ def settle(experiment: Experiment, graph: Graph) -> tuple[Experiment, str]:
     candidates = build_objective(experiment).terms[0].candidates
     block = candidates.size(chosen, graph.sizes.entities) if isinstance(candidates, All) else chosen
     measured = ", ".join(f"{size}: {speed:,.0f}" for size, speed in speeds.items())
-    return experiment, f"auto took batches of {chosen} questions in blocks of {block} (facts/s by batch: {measured})"
+    return experiment, f"auto chose batches of {chosen} questions in blocks of {block} (facts/s by batch: {measured})"
 
 
 def pick(speeds: dict[int, float]) -> int:

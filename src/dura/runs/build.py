@@ -1,4 +1,4 @@
-"""Build: from settings to live objects. Everything is checked here before any work begins."""
+"""Build: make live objects from settings. Every setting is checked here, before any work begins."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dura.training.optimizers import optimizer
 from dura.types import BadInput, Sizes
 
 SMALL_STEP = 2e8
-"""How many floating point operations a step's products need to be worth several threads: a few milliseconds on one core."""
+"""Steps with fewer floating point operations use one thread. This many take a few milliseconds on one core."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ _REGISTRIES: dict[str, Registry[Any]] = {
 
 
 def complete(experiment: Experiment) -> Experiment:
-    """The experiment with every default of its components written out, so that later defaults do not change an old run."""
+    """The experiment with all defaults of its components written out, so that changed defaults never change an old run."""
     for table, registry in _REGISTRIES.items():
         component: Component = getattr(experiment, table)
         options = registry.options(component.name).items()
@@ -61,7 +61,7 @@ def build(experiment: Experiment, sizes: Sizes) -> Parts:
     most = 8 * (os.cpu_count() or 1)
     if experiment.training.threads > most:
         raise BadInput(
-            f"training.threads is {experiment.training.threads}, but on this machine at most {most} make sense"
+            f"training.threads is {experiment.training.threads}, but at most {most} are allowed on this machine"
         )
     regularizer = REGULARIZERS.build(experiment.regularizer.name, experiment.regularizer.options)
     kind = MODELS.get(experiment.model.name)
@@ -94,15 +94,15 @@ def _check_times(experiment: Experiment, kind: type[Model], sizes: Sizes) -> Non
     name, smooth = experiment.model.name, experiment.smoothness
     if kind.temporal and not sizes.times:
         raise BadInput(
-            f"{name!r} is a model for dated facts, and this graph has no times: name their column, or use 'complex'"
+            f"{name!r} is a model for facts with times, but this graph has none: name the column of times, or use 'complex'"
         )
     if sizes.times and not kind.temporal:
         raise BadInput(
-            f"the facts of this graph have times, and {name!r} is a static model: use 'tcomplex', or read the graph without "
+            f"the facts of this graph have times, but {name!r} is a static model: use 'tcomplex', or read the graph without "
             "its times (--columns 0,1,2)"
         )
     if smooth.weight and not kind.temporal:
-        raise BadInput(f"smoothness.weight is {smooth.weight}, but {name!r} has no times that could be smooth")
+        raise BadInput(f"smoothness.weight is {smooth.weight}, but {name!r} has no times")
     if smooth.weight and not kind.diagonal and smooth.p not in ("auto", 2):
         raise BadInput(
             f"smoothness.p is {smooth.p}, but the times of {name!r} are matrices: only p = 2 is defined for them"
@@ -123,15 +123,15 @@ def _check_terms(experiment: Experiment, kind: type[Model]) -> None:
 
 
 def _smoothness(experiment: Experiment, diagonal: bool) -> Smoothness:
-    """Λ_p; if no norm is chosen, the one that fits the model."""
+    """Λ_p. If no p is chosen, it is 3 for diagonal relations and 2 for matrices."""
     p = experiment.smoothness.p
     return Smoothness(experiment.smoothness.weight, p if p != "auto" else 3 if diagonal else 2)
 
 
 def open_model(experiment: Experiment, sizes: Sizes, state: Mapping[str, Tensor], device: str) -> Model:
-    """The model of an experiment with a state that was saved. No random table is made if the model allows it."""
+    """The model of an experiment with a saved state. If the model allows it, no random tables are made."""
     place = checked_device(device)
-    # A copy is aligned as a table that was trained: products of the mapped file's rows may round differently.
+    # A copy is aligned in memory like a trained table. Products with rows of the mapped file may round differently.
     model = blank_model(experiment, sizes)
     adopt(model, {name: tensor.clone() for name, tensor in state.items()})
     return model.to(place)
@@ -146,7 +146,7 @@ def blank_model(experiment: Experiment, sizes: Sizes) -> Model:
 
 
 def build_model(experiment: Experiment, sizes: Sizes, device: str) -> Model:
-    """The model with its tables drawn from the seed. They are drawn on the CPU, so that every device has the same start."""
+    """The model with tables drawn from the seed. They are drawn on the CPU, so that they are the same for every device."""
     place = checked_device(device)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(experiment.training.seed)
@@ -169,7 +169,7 @@ def torch_settings(experiment: Experiment, model: Model) -> Iterator[None]:
 
 
 def chosen_threads(experiment: Experiment, model: Model) -> int:
-    """One thread if a step is so small that threads would mostly wait for each other, else as many as torch has."""
+    """One thread if a step is small: several would mostly wait for each other. Otherwise as many threads as torch has."""
     operations = 6 * experiment.training.questions_a_step * model.sizes.entities * query_width(model)
     return 1 if operations < SMALL_STEP else torch.get_num_threads()
 
@@ -181,7 +181,7 @@ def query_width(model: Model) -> int:
 
 
 def questions_of(experiment: Experiment, graph: Graph, epoch: int | None = None) -> Questions:
-    """The questions to train on: distinct ones with all their answers, or each fact as a question of its own.
+    """The questions to train on: distinct questions with all their answers, or each fact as one question.
 
     If facts hold for an interval, each `epoch` asks them at newly drawn times. Without an epoch they are asked at their begin.
     """
@@ -209,7 +209,7 @@ def checked_device(name: str) -> torch.device:
 
 
 def product_type(precision: str, device: str) -> torch.dtype | None:
-    """The type of the products if it is lower than that of the tables. TF32 is a switch of torch instead."""
+    """The type of matrix products, or None if it is that of the tables. TF32 is not a type but a switch of torch."""
     if precision == "tf32" and not device.startswith("cuda"):
         raise BadInput(f"training.precision is 'tf32', but only CUDA devices have it and the device is {device!r}")
     return torch.bfloat16 if precision == "bf16" else None

@@ -1,4 +1,4 @@
-"""Choices: what a user chose becomes settings."""
+"""Choices: turn what a user chose into settings."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _BY_TIMES = ("model", "regularizer", "smoothness")
 
 
 class Choices:
-    """What a user chose, on top of a preset or the defaults; None is "not chosen". Each choice is applied once.
+    """What a user chose, on top of a preset or the defaults. None means "not chosen".
 
-    `start` holds every choice that means the same for all graphs, so a wrong one is refused before a graph is read.
-    `experiment` adds the choices of model, regularizer and smoothness: facts with times have other defaults for these.
+    `start` holds the choices that do not depend on the graph, so a wrong one is refused before a graph is read. `experiment` adds
+    the choices of model, regularizer and smoothness, because facts with times have other defaults for these.
     """
 
     def __init__(
@@ -59,17 +59,17 @@ class Choices:
         self.start = (self._base or Experiment()).with_values(early)
 
     def experiment(self, *, dated: bool, graph: GraphSettings | None = None) -> Experiment:
-        """All settings; `dated` says whether facts have times, `graph` takes the place of the chosen graph settings."""
+        """All settings. `dated` says whether facts have times. `graph` replaces the chosen settings of the graph."""
         experiment = self.start if graph is None else replace(self.start, graph=graph)
         if dated and self._base is None:
             default = Experiment.of_dated_facts()
             experiment = replace(experiment, **{table: getattr(default, table) for table in _BY_TIMES})
         experiment = experiment.with_values({**self._same_rank(experiment), **self._late})
-        # What a preset should reach holds for the preset as it is.
+        # The expected results of a preset hold only if nothing in it is changed.
         return experiment if experiment == self._base else replace(experiment, expected={})
 
     def _same_rank(self, experiment: Experiment) -> dict[str, Any]:
-        """Another model keeps the rank of the one it replaces, if it has a rank at all."""
+        """The rank of the preset's or default model, for another model that was chosen, if it has a rank."""
         name, rank = self._late.get("model.name"), experiment.model.options.get("rank")
         if name is None or name == experiment.model.name or rank is None:
             return {}
@@ -79,7 +79,7 @@ class Choices:
 
 
 def choose(preset: str | None, *, dated: bool = False, **chosen: Any) -> Experiment:
-    """The settings that these choices make; `chosen` are those of `Choices`.
+    """The settings that these choices make. `chosen` are the arguments of `Choices`.
 
     >>> choose("umls/complex-dura", rank=50).model.options["rank"]
     50

@@ -23,7 +23,7 @@ from dura.types import Sizes
 from dura.words import duration
 
 SCORE_BYTES, FEWEST = 96 << 20, 128
-"""The questions of a batch are scored in blocks of at most this many bytes, but of at least this many questions."""
+"""The questions of a batch are scored in blocks of at most SCORE_BYTES bytes, but of at least FEWEST questions."""
 _GROUPS = (
     ("sys/fs/cgroup/memory.max", "memory.current", "inactive_file"),
     ("sys/fs/cgroup/memory/memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -53,7 +53,7 @@ def cost(*, numbers: int, width: int, entities: int, questions: int, batch: int,
 
 
 class ModelSize(NamedTuple):
-    """How many numbers a model's tables hold, how many a tail has, and for each table of matrices how many it has."""
+    """How many numbers all tables hold, how many numbers a tail has, and the number of matrices in each table of matrices."""
 
     numbers: int
     width: int
@@ -61,7 +61,7 @@ class ModelSize(NamedTuple):
 
 
 def model_size(chosen: Component, sizes: Sizes) -> ModelSize:
-    """The size of a model for a graph of these sizes. The model is built on torch's meta device: shapes without memory."""
+    """The size of a model for a graph of these sizes. The model is built on torch's meta device, so it takes no memory."""
     import torch
 
     from dura.models import MODELS
@@ -80,7 +80,7 @@ def check_graph(
     *,
     speed: float | None = None,
 ) -> doctor.Report:
-    """What the doctor finds about a graph, and as the last finding what training on it costs.
+    """The doctor's report on a graph. The last finding is what training on it costs.
 
     `speed` is the number of floating point operations per second to estimate with (None: measured).
     """
@@ -110,7 +110,7 @@ def _finding(graph: Graph, speed: float) -> doctor.Finding:
 
 @cache
 def measured_speed(seconds: float = 0.2) -> float:
-    """Floating point operations per second of this machine's matrix products, measured for a moment.
+    """Floating point operations per second of this machine's matrix products, measured for `seconds`.
 
     The fastest product counts: slower ones only show that the machine was doing something else.
     """
@@ -125,7 +125,7 @@ def measured_speed(seconds: float = 0.2) -> float:
 
 
 def free_memory(root: Path = Path("/")) -> int | None:
-    """Bytes that are free for new processes on this machine and in this container; None if the system does not tell."""
+    """Bytes that are free for new processes on this machine and in this container. None if the system does not say."""
     kilobytes = _numbers(root / "proc/meminfo").get("MemAvailable:")
     left = [None if kilobytes is None else 1024 * kilobytes]
     for limit, used, cached in _GROUPS:

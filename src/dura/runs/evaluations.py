@@ -37,9 +37,9 @@ def evaluate_run(
 
 
 def keep(path: Path, result: Result) -> str:
-    """Append a result to the records of its run; return why it could not be kept, or an empty text.
+    """Append a result to the records of its run. Returns why it could not be kept; empty if it was kept.
 
-    A run that can be read can be evaluated, so a folder that is read-only or in use is not an error.
+    It is not an error if the folder is read-only or in use: every run that can be read can be evaluated.
     """
     folder = RunFolder.open(path)
     now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -54,7 +54,7 @@ def keep(path: Path, result: Result) -> str:
 
 
 def _epoch(path: Path) -> int | None:
-    """The epoch of the tables that `open_run` reads; None if a saved model does not say."""
+    """The epoch of the tables that `open_run` reads. None if a saved model does not have it."""
     checkpoints = Checkpoints(path / "checkpoints")
     best = checkpoints.best()
     if best is not None:

@@ -1,7 +1,7 @@
-"""Export: a run folder with the tables alone, as they are, or sparse, or in small numbers.
+"""Export: a run folder with the tables only, as they are, or sparse, or in a small number type.
 
-What an exported run holds is opened, evaluated and asked like any other run; it cannot be resumed. A packed table stands in the
-checkpoint's safetensors as TABLE.data, TABLE.scale (int8), and where it is sparse TABLE.indices and TABLE.indptr.
+An exported run is opened, evaluated and asked like any other run, but it cannot be resumed. In the checkpoint's safetensors file a
+packed table is stored as TABLE.data, with TABLE.scale if it is int8, and TABLE.indices and TABLE.indptr if it is sparse.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ FORMAT = 1
 def export(
     trained: Trained, path: str | Path, *, sparse: float | None = None, dtype: NumberType = "float32"
 ) -> RunFolder:
-    """Write a run folder without the state of training; `sparse` is the share of the entities' entries to make zero.
+    """Write a run folder without the state of training. `sparse` is the share of the entities' entries to make zero.
 
-    Without either option the tables are written as they are, packed ones packed.
+    Without `sparse` and `dtype` the tables are written as they are. Packed tables stay packed.
     """
     out = Path(path)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -52,13 +52,13 @@ def export(
 
 
 def _stored(model: Model, sparse: float | None, dtype: NumberType) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors to write, and what they are where some are packed."""
+    """The tensors to write, and a description of how they are packed. It is empty if they are not packed."""
     if dtype not in NUMBER_TYPES:
-        raise BadInput(f"dtype is {dtype!r}, but tables are stored as {', '.join(NUMBER_TYPES)}")
+        raise BadInput(f"dtype is {dtype!r}, but it must be one of {', '.join(NUMBER_TYPES)}")
     own = {name: table for name, table in model.entity_tables.items() if isinstance(table, Packed)}
     if own:
         if sparse is not None or dtype != "float32":
-            entity_tables(model)  # refuses
+            entity_tables(model)  # raises: packed tables cannot be packed again
         zeros = _zeros(model) if any(isinstance(table, Csr) for table in own.values()) else None
         about: dict[str, Any] = {"format": FORMAT, "dtype": next(iter(own.values())).number_type, "sparse": zeros}
     elif sparse is None and dtype == "float32":
@@ -77,7 +77,7 @@ def _stored(model: Model, sparse: float | None, dtype: NumberType) -> tuple[dict
 
 
 def _small(tables: Mapping[str, Tensor], dtype: NumberType) -> dict[str, Tensor]:
-    """The tables of relations and times: stored in the same type, but never sparse. Vectors and counts stay as they are."""
+    """The tables of relations and times, in the same type but never sparse. Vectors and counts stay as they are."""
     if dtype == "float32":
         return dict(tables)
     packed = {
@@ -92,13 +92,15 @@ def _small(tables: Mapping[str, Tensor], dtype: NumberType) -> dict[str, Tensor]
 def open_exported(
     experiment: Experiment, sizes: Sizes, tensors: Mapping[str, Tensor], about: Mapping[str, Any], device: str
 ) -> Model:
-    """The model whose tables of entities stay packed; those of relations and times are made float32."""
+    """The model of an exported run. Its tables of entities stay packed; all other tables become float32."""
     if about["format"] > FORMAT:
         raise DuraError(
             f"the tables have the packed format {about['format']}, but this dura reads up to {FORMAT}; update dura"
         )
     if device != "cpu":
-        raise BadInput(f"an exported run with packed tables is used on the CPU, not on {device!r}; leave --device out")
+        raise BadInput(
+            f"an exported run with packed tables can only be used on the CPU, not on {device!r}; leave --device out"
+        )
     model = blank_model(experiment, sizes)
     parts: dict[str, dict[str, Tensor]] = {}
     for key, tensor in tensors.items():
@@ -114,7 +116,7 @@ def open_exported(
 
 
 def _dense(parts: Mapping[str, Tensor], like: Tensor) -> Tensor:
-    """A table of relations or times as it is used."""
+    """A table of relations or times, unpacked."""
     if "" in parts:
         return parts[""]
     lines = like.numel() // like.shape[-1]
@@ -130,10 +132,10 @@ def export_and_measure(
     splits: Sequence[Split] = ("valid",),
     progress: Callable[[int, int], None] | None = None,
 ) -> dict[str, Any]:
-    """Export a run, open what was written, and say what it saves and what it costs by ranking with both.
+    """Export a run, then measure how much smaller it is and how much its metrics change.
 
-    Plain values: bytes of the tables and of the folder, and for each of the splits that has facts its metrics, each before and
-    after. The same is added to the exported run's records.
+    Returns plain values: the bytes of the tables and of the folder, and the metrics on each split that has facts, all before and
+    after. They are also added to the records of the exported run.
     """
     from dura.runs.trained import open_run
 
@@ -151,8 +153,8 @@ def export_and_measure(
         },
         "figures": {
             split: {
-                "before": _figures(trained.evaluate(split, progress=progress)),
-                "after": _figures(exported.evaluate(split, progress=progress)),
+                "before": _metrics(trained.evaluate(split, progress=progress)),
+                "after": _metrics(exported.evaluate(split, progress=progress)),
             }
             for split in splits
         },
@@ -161,7 +163,7 @@ def export_and_measure(
     return report
 
 
-def _figures(result: Result) -> dict[str, float]:
+def _metrics(result: Result) -> dict[str, float]:
     return {"mrr": result.mrr, **{f"hits@{k}": share for k, share in result.hits.items()}}
 
 
@@ -172,10 +174,10 @@ def _zeros(model: Model) -> float:
 
 
 def _bytes(model: Model) -> int:
-    """The bytes of all tables, stored as they are."""
+    """The bytes of all tables if they are stored as they are."""
     return sum(tensor.numel() * tensor.element_size() for tensor in _stored(model, None, "float32")[0].values())
 
 
 def _size(folder: Path | None, pattern: str) -> int | None:
-    """The bytes of some files of a folder; None for a model that stands in none."""
+    """The bytes of the matching files in a folder. None if the model has no folder."""
     return None if folder is None else sum(file.stat().st_size for file in folder.glob(pattern) if file.is_file())

@@ -12,7 +12,7 @@ from dura.types import BadInput
 
 
 def presets(folder: Traversable | None = None) -> dict[str, Traversable]:
-    """The settings files that come with the program (or are in `folder`), by their names "graph/preset"."""
+    """The settings files that come with the program, or those in `folder`, by their names "graph/preset"."""
     root = resources.files("dura") / "presets" if folder is None else folder
     graphs = [graph for graph in root.iterdir() if graph.is_dir()] if root.is_dir() else []
     files = [(graph, file) for graph in graphs for file in graph.iterdir() if file.name.endswith(".toml")]

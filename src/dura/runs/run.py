@@ -99,7 +99,7 @@ def _listening(
     trackers: Mapping[str, Tracker],
     stopping: Stopping,
 ) -> Iterator[tuple[tuple[Listener, ...], Callable[[], bool]]]:
-    """What hears of a run: the display and the trackers; and what may stop it."""
+    """The listeners of a run (the display and the trackers), and the function that says whether to stop."""
     with (
         stopping() as stopped,
         display(experiment, title, quiet=not progress) as shown,
@@ -242,8 +242,8 @@ def _trainer(
     t = experiment.training
 
     def validate() -> dict[str, float]:
-        figures = metrics(rank(parts.model, graph.asked("valid"), graph.known, len(graph.relations)))
-        return {"mrr": figures.mrr, **{f"hits@{k}": share for k, share in figures.hits.items()}}
+        found = metrics(rank(parts.model, graph.asked("valid"), graph.known, len(graph.relations)))
+        return {"mrr": found.mrr, **{f"hits@{k}": share for k, share in found.hits.items()}}
 
     return Trainer(
         parts.model,

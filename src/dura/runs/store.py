@@ -1,7 +1,7 @@
-"""Store: a graph and settings into the run folder and out of it again.
+"""Store: write the graph and the settings of a run into its folder, and read them again.
 
-The run keeps ids and names itself, so that it can be evaluated and queried without the original files. A run folder may come from
-a stranger: what is read is checked before it is used.
+A run folder holds the names and the facts of its graph, so the run can be evaluated and asked without the original files. The
+folder may come from a stranger, so everything is checked before it is used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dura.data.times import Times
 from dura.data.vocabulary import Vocabulary
 from dura.records import PLAIN, Damage, RunFolder, read_names, read_pairs, write_atomic
 from dura.records.reading import MOST_JSON, open_file
-from dura.records.schema import FIGURE, WHOLE, check
+from dura.records.schema import NUMBER, WHOLE, check
 from dura.records.tensors import read_header
 from dura.text import printable, shown
 from dura.types import SPLITS, BadInput, DuraError, IntArray, Sizes, Split
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 V = TypeVar("V", bound=Vocabulary)
 
 WIDEST = 5
-"""Numbers of a fact with begin and end."""
-_STATE = {"packed?": {"format": Annotated[int, 1, 2**31]}, "epoch?": WHOLE, "valid_mrr?": FIGURE, "threads?": WHOLE}
+"""The number of columns of a fact with begin and end."""
+_STATE = {"packed?": {"format": Annotated[int, 1, 2**31]}, "epoch?": WHOLE, "valid_mrr?": NUMBER, "threads?": WHOLE}
 MOST_SLOTS = 16
-"""A checkpoint with the optimizer's state has at most this many times the bytes of the model's tables."""
+"""A checkpoint with the optimizer's state has at most this many times as many bytes as the model's tables."""
 
 
 def read_settings(folder: RunFolder) -> Experiment:
@@ -42,7 +42,7 @@ def read_settings(folder: RunFolder) -> Experiment:
 
 
 def write_graph(folder: RunFolder, graph: Graph, version: int = PLAIN) -> None:
-    """Write vocabularies, labels and facts, and what they are into run.json with the folder's format."""
+    """Write vocabularies, labels and facts. Then write run.json, with their counts and the format of the folder."""
     import safetensors.numpy
 
     write_atomic(folder.path / "entities.txt", graph.entities.text().encode())
@@ -50,7 +50,7 @@ def write_graph(folder: RunFolder, graph: Graph, version: int = PLAIN) -> None:
     if graph.times is not None:
         write_atomic(folder.path / "times.txt", graph.times.text().encode())
     if graph.labels:
-        # A label is for reading only, so white space in it may become a blank; a name must stay what it is.
+        # Labels are only for people, so white space in them may become a blank. Names must stay as they are.
         labels = {name: " ".join(label.split()) for name, label in graph.labels.items() if name in graph.entities}
         lines = "".join(f"{name}\t{label}\n" for name, label in labels.items())
         write_atomic(folder.path / "labels.tsv", lines.encode())
@@ -70,7 +70,7 @@ def write_graph(folder: RunFolder, graph: Graph, version: int = PLAIN) -> None:
 
 
 def read_graph(folder: RunFolder) -> Graph:
-    """The graph that a run was trained on; damage is noticed by its digest."""
+    """The graph that a run was trained on. Its digest shows whether it was changed."""
     about = folder.about()["graph"]
     entities = _vocabulary(Vocabulary, folder, "entities.txt", about["entities"])
     relations = _vocabulary(Vocabulary, folder, "relations.txt", about["relations"])
@@ -84,23 +84,23 @@ def read_graph(folder: RunFolder) -> Graph:
     _check_ids(folder, graph)
     if graph.digest != about["digest"]:
         raise DuraError(
-            f"the graph in the run folder {folder.path} was changed or damaged: its digest is not the one it was "
-            "trained on; put back its names (entities.txt, relations.txt, times.txt) and facts.safetensors as they were"
+            f"the graph in the run folder {folder.path} was changed or damaged: its digest differs from the one in run.json; "
+            "restore entities.txt, relations.txt, times.txt and facts.safetensors from a backup"
         )
     return graph
 
 
 def _vocabulary(kind: type[V], folder: RunFolder, name: str, count: int) -> V:
-    """The names of a file, which must be distinct and in their order: ids would mean other names."""
+    """The names of a file. They must be distinct and sorted, or else ids would mean other names."""
     names = read_names(folder.path, name, count)
     vocabulary = kind(names)
     if list(vocabulary) != names:
-        raise Damage(f"{folder.path / name} is damaged: its names are not distinct and in their order")
+        raise Damage(f"{folder.path / name} is damaged: its names are not distinct and sorted")
     return vocabulary
 
 
 def _facts(folder: RunFolder, counts: Mapping[Split, int]) -> dict[str, IntArray]:
-    """The facts of each split, as many as run.json tells of."""
+    """The facts of each split. There must be as many as run.json says."""
     path, facts = folder.path / "facts.safetensors", dict[str, IntArray]()
     with open_file(folder.path, path.name, MOST_JSON + 4 * WIDEST * sum(counts.values())) as (file, size):
         stored = read_header(file, size, path)
@@ -115,7 +115,7 @@ def _facts(folder: RunFolder, counts: Mapping[Split, int]) -> dict[str, IntArray
 
 
 def _check_ids(folder: RunFolder, graph: Graph) -> None:
-    """Refuse facts that name what the graph does not have, and intervals that end before they begin."""
+    """Refuse facts with ids that the graph does not have, and intervals that end before they begin."""
     path, sizes = folder.path / "facts.safetensors", graph.sizes
     for split in SPLITS:
         facts = graph.facts(split)
@@ -123,7 +123,9 @@ def _check_ids(folder: RunFolder, graph: Graph) -> None:
             facts.T, (sizes.entities, sizes.relations, sizes.entities, *2 * (sizes.times,)), strict=False
         ):
             if len(ids) and not 0 <= ids.min() <= ids.max() < names:
-                raise Damage(f"{path} is damaged: {split} has an id outside of the {names:,} names of its column")
+                raise Damage(
+                    f"{path} is damaged: {split} has an id that is not among the {names:,} names of its column"
+                )
         if graph.times is not None and facts.shape[1] == WIDEST:
             begin, end, none = facts[:, 3], facts[:, 4], len(graph.times.positions)
             if ((begin > end) | ((begin == none) != (end == none))).any():
@@ -131,7 +133,7 @@ def _check_ids(folder: RunFolder, graph: Graph) -> None:
 
 
 def check_checkpoints(folder: RunFolder, experiment: Experiment, sizes: Sizes) -> None:
-    """Compare what the checkpoints say they hold with the model of the settings, before either of them takes memory."""
+    """Compare the outlines of all checkpoints with the model of the settings, before memory is allocated for either."""
     from dura.models import MODELS
     from dura.models.state import MISFIT, check_forms
     from dura.training.checkpoint import Checkpoints
@@ -151,7 +153,7 @@ def check_checkpoints(folder: RunFolder, experiment: Experiment, sizes: Sizes) -
         if bytes_ > outline.bytes or (not packed and outline.bytes > MOST_JSON + MOST_SLOTS * bytes_):
             raise DuraError(
                 f"{outline.path} {MISFIT} its tables have {outline.bytes:,} bytes, "
-                f"and a model of the settings has {bytes_:,}"
+                f"but those of the model in the settings have {bytes_:,}"
             )
         if not packed:
             own = {name: form for name, form in outline.tensors.items() if not name.startswith("optimizer.")}
@@ -163,12 +165,12 @@ def check_checkpoints(folder: RunFolder, experiment: Experiment, sizes: Sizes) -
 
 
 def _tables(name: str, renamed: Mapping[str, str]) -> set[str]:
-    """The tables that a tensor of a packed model may belong to: TABLE.PART is a part, TABLE is a whole one."""
+    """The tables that a tensor of a packed model may belong to: the tensor is called TABLE, or TABLE.PART for a part of it."""
     return {renamed.get(table, table) for table in (name, name.rpartition(".")[0])}
 
 
 def _declared(experiment: Experiment, sizes: Sizes) -> dict[str, Form] | None:
-    """The tensors of the model that the settings describe, without making them; None where the model does not allow that."""
+    """The types and shapes of the model's tensors, without memory for them. None if the model does not allow that."""
     import torch
 
     from dura.models import MODELS
@@ -177,7 +179,7 @@ def _declared(experiment: Experiment, sizes: Sizes) -> dict[str, Form] | None:
     try:
         with torch.device("meta"):
             return forms(MODELS.build(experiment.model.name, experiment.model.options, sizes).state_dict())
-    except RuntimeError as error:  # a model of another package may compute with its tables while it is made
+    except RuntimeError as error:  # the constructor of another package's model may compute with its tables
         if "overflow" in str(error):
             raise DuraError("the settings describe a model that is too large for any machine") from None
         return None

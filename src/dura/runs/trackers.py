@@ -1,7 +1,7 @@
-"""Trackers: TensorBoard, MLflow or a tracker of your own gets the figures of each epoch.
+"""Trackers: send the metrics of each epoch to TensorBoard, MLflow or your own tracker.
 
-A tracker is fed from the run's records: after a resume it gets the epochs that it does not have yet, in order and once. A
-tracker that fails never ends training: it is switched off with a notice.
+A tracker gets the run's records: after a resume it gets each epoch that it does not have yet, once and in order. A tracker that
+fails never ends training: it is switched off with a notice.
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ class TrackedRun:
 
 
 class Tracker(ABC):
-    """Keeps the curves of a run somewhere else. Write `epoch`, and the other methods if you need them.
+    """Receives the curves of a run. Write `epoch`, and the other methods if you need them.
 
     The constructor of a tracker that is known by name takes no arguments; it reads what it needs from the environment.
     """
 
     def begin(self, run: TrackedRun) -> int:  # noqa: ARG002
-        """Called before the first epoch of a start or a resume; returns the last epoch that the tracker has, 0 for none."""
+        """Called before the first epoch of a start or a resume. Returns the last epoch that the tracker has, or 0."""
         return 0
 
     @abstractmethod
-    def epoch(self, epoch: int, figures: Mapping[str, float]) -> None:
+    def epoch(self, epoch: int, metrics: Mapping[str, float]) -> None:
         """Called after each epoch: loss, penalty, facts_per_second, seconds; after a validation also valid/mrr, valid/hits_10, …"""
 
     def end(self, finished: bool) -> None:  # noqa: B027
-        """Called at the end; `finished` is false if training was stopped or failed."""
+        """Called at the end. `finished` is false if training was stopped or failed."""
 
 
 class TensorBoard(Tracker):
-    """Event files in RUN/tensorboard; for a run in memory in TensorBoard's own default folder."""
+    """Event files in RUN/tensorboard. For a run in memory they are in TensorBoard's default folder."""
 
     def __init__(self) -> None:
         try:
@@ -74,7 +74,7 @@ class TensorBoard(Tracker):
         self.writer: Any = None  # a SummaryWriter, whose file_writer torch declares as None
 
     def begin(self, run: TrackedRun) -> int:
-        """Begin a file of events that replaces the earlier ones: all epochs are written again."""
+        """Start a file of events. It replaces the earlier ones, and all epochs are written again."""
         from torch.utils.tensorboard.summary import hparams
 
         where = None if run.folder is None else str(run.folder / "tensorboard")
@@ -85,9 +85,9 @@ class TensorBoard(Tracker):
             self.writer.file_writer.add_summary(summary)
         return 0
 
-    def epoch(self, epoch: int, figures: Mapping[str, float]) -> None:
-        """One scalar per figure."""
-        for name, value in figures.items():
+    def epoch(self, epoch: int, metrics: Mapping[str, float]) -> None:
+        """Write one scalar per metric."""
+        for name, value in metrics.items():
             self.writer.add_scalar(name, value, epoch)
         self.writer.flush()
 
@@ -98,10 +98,10 @@ class TensorBoard(Tracker):
 
 
 class MLflow(Tracker):
-    """A run of MLflow, in the store that MLFLOW_TRACKING_URI names or MLflow chooses; a resume continues the same MLflow run."""
+    """A run of MLflow, in the store that MLFLOW_TRACKING_URI names, or in MLflow's default. A resume continues the same run."""
 
     def __init__(self) -> None:
-        # dura uses the network only when asked to; MLflow would report its use.
+        # dura uses the network only on request, but MLflow would report how it is used.
         os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
         try:
             from mlflow import MlflowClient, get_tracking_uri
@@ -135,7 +135,7 @@ class MLflow(Tracker):
         return 0
 
     def _earlier(self, run: TrackedRun) -> str:
-        """The id in the run's records if this store knows it, else an empty text."""
+        """The id in the run's records if this store knows it, or else an empty text."""
         records = [] if run.folder is None else RunFolder(run.folder).records()
         known = [str(r["id"]) for r in records if r.get("kind") == "tracker" and r.get("name") == "mlflow"]
         if not known:
@@ -147,15 +147,15 @@ class MLflow(Tracker):
                 raise
             return ""
 
-    def epoch(self, epoch: int, figures: Mapping[str, float]) -> None:
-        """One point per figure."""
+    def epoch(self, epoch: int, metrics: Mapping[str, float]) -> None:
+        """Write one point per metric."""
         from mlflow.entities import Metric
 
         now = int(time.time() * 1000)
-        self.client.log_batch(self.id, metrics=[Metric(name, value, now, epoch) for name, value in figures.items()])
+        self.client.log_batch(self.id, metrics=[Metric(name, value, now, epoch) for name, value in metrics.items()])
 
     def end(self, finished: bool) -> None:
-        """Say how training ended."""
+        """Record how training ended."""
         if self.id:
             self.client.set_terminated(self.id, status="FINISHED" if finished else "KILLED")
 
@@ -164,7 +164,7 @@ TRACKERS: Registry[Tracker] = Registry("tracker", "dura.trackers", {"tensorboard
 
 
 class Guard:
-    """The listener around one tracker: feeds it from the records, and switches it off if it fails."""
+    """The listener around one tracker. It passes on the records, and switches the tracker off if it fails."""
 
     def __init__(self, name: str, tracker: Tracker, run: TrackedRun, say: Callable[[str], None]) -> None:
         self.name, self.tracker, self.run, self.say = name, tracker, run, say
@@ -183,20 +183,20 @@ class Guard:
         self._try(lambda: self._catch_up([*self._past(record["epoch"]), record]))
 
     def end(self, finished: bool) -> None:
-        """End tracking; a run that was finished before is passed on as a whole."""
+        """End tracking. If the run was already finished, all its epochs are passed on now."""
         if finished and self.told is None and self.run.folder is not None:
             self._try(self._late)
         if self.told is not None:
             self._try(lambda: self.tracker.end(finished))
 
     def _late(self) -> None:
-        """Pass on a run that had no epoch left to train; its trainer no longer holds the folder's lock."""
+        """Pass on a run that had no epoch left to train. The folder is no longer locked by the trainer."""
         assert self.run.folder is not None
         with RunFolder(self.run.folder).lock():
             self._catch_up(self._past())
 
     def _past(self, before: int | None = None) -> list[dict[str, Any]]:
-        """The run's epochs before this one, as long as the tracker has not begun."""
+        """The run's epochs before this one; empty if the tracker has begun, because it already has them."""
         if self.told is not None or self.run.folder is None:
             return []
         records = curve(RunFolder(self.run.folder).records())
@@ -207,7 +207,7 @@ class Guard:
             self.told = self.tracker.begin(_as_written(self.run))
         for record in records:
             if record["epoch"] > self.told:
-                self.tracker.epoch(record["epoch"], figures(record))
+                self.tracker.epoch(record["epoch"], tracked(record))
                 self.told = record["epoch"]
 
     def _try(self, act: Callable[[], None]) -> None:
@@ -215,7 +215,7 @@ class Guard:
             return
         try:
             act()
-        except Exception as error:  # noqa: BLE001 - whatever a tracker does wrong, training goes on
+        except Exception as error:  # noqa: BLE001 - no error of a tracker may end training
             self.on = False
             sentence = f"the tracker {self.name!r} failed and is off from now on: {_line(error)}"
             self.say(sentence)
@@ -225,16 +225,16 @@ class Guard:
 
 
 def _as_written(run: TrackedRun) -> TrackedRun:
-    """The run with the settings that its folder holds: complete, with an automatic batch as a number."""
+    """The run with the settings in its folder. They are complete, and an automatic batch has become a number."""
     folder = run.folder
     experiment = complete(run.experiment) if folder is None else read_settings(RunFolder(folder))
     return TrackedRun(run.name, run.graph, experiment, folder)
 
 
-def figures(record: Mapping[str, Any]) -> dict[str, float]:
-    """The numbers of an epoch's record, under names that every tracker accepts; numbers that are not finite are left out.
+def tracked(record: Mapping[str, Any]) -> dict[str, float]:
+    """The metrics of an epoch's record, under names that every tracker accepts. Numbers that are not finite are left out.
 
-    >>> figures({"epoch": 1, "loss": 2.5, "penalty": None, "valid": {"mrr": 0.5, "hits@10": 0.75}, "best": True})
+    >>> tracked({"epoch": 1, "loss": 2.5, "penalty": None, "valid": {"mrr": 0.5, "hits@10": 0.75}, "best": True})
     {'loss': 2.5, 'valid/mrr': 0.5, 'valid/hits_10': 0.75}
     """
     plain = {key: record.get(key) for key in ("loss", "penalty", "facts_per_second", "seconds")}
@@ -243,7 +243,7 @@ def figures(record: Mapping[str, Any]) -> dict[str, float]:
 
 
 def open_trackers(track: str | Sequence[str | Tracker]) -> dict[str, Tracker]:
-    """The trackers by name; an unknown name or a missing package is an error before training begins."""
+    """The trackers by name. An unknown name or a missing package is an error before training begins."""
     opened: dict[str, Tracker] = {}
     for wanted in [track] if isinstance(track, str) else track:
         if isinstance(wanted, str):
@@ -254,7 +254,7 @@ def open_trackers(track: str | Sequence[str | Tracker]) -> dict[str, Tracker]:
 
 
 def run_name(graph: str, experiment: Experiment) -> str:
-    """What a run is called if its user gives it no name: GRAPH-MODEL-REGULARIZER."""
+    """The default name of a run: GRAPH-MODEL-REGULARIZER."""
     return f"{graph}-{experiment.model.name}-{experiment.regularizer.name}"
 
 
@@ -266,7 +266,7 @@ def tracking(
     folder: Path | None,
     say: Callable[[str], None],
 ) -> Iterator[tuple[Listener, ...]]:
-    """The listeners that feed the trackers of a run; `say` is called with a notice when one of them fails.
+    """The listeners that pass a run on to the trackers. `say` is called with a notice if a tracker fails.
 
     >>> with tracking(open_trackers(["tensorboard"]), experiment, "umls", out, print) as listeners:  # doctest: +SKIP
     ...     train(experiment, graph, out, listeners=listeners)

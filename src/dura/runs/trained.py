@@ -1,4 +1,4 @@
-"""Trained: a trained model with its graph. Evaluate it, ask it, save it, open it again."""
+"""Trained: a trained model with its graph, which can be evaluated, asked, saved and opened again."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Trained:
         filter: Filter = "time-aware",  # noqa: A002
         progress: Callable[[int, int], None] | None = None,
     ) -> Result:
-        """Filtered ranking of both sides over a split; `by` adds figures by side, relation or relation category.
+        """Filtered ranking of both sides over a split; `by` adds metrics by side, relation or relation category.
 
         If facts have times, `filter="static"` leaves out what is known at any time instead of at the fact's own time.
         `progress` is called with the number of questions ranked so far and the number of all questions.
@@ -144,7 +144,7 @@ class Trained:
         return export(self, path, sparse=sparse, dtype=dtype).path
 
     def describe(self) -> dict[str, Any]:
-        """What the model is, as plain values: model, graph, and how its tables are kept in memory."""
+        """The model, its graph, and how its tables are stored in memory, as plain values."""
         from dura.tables.packed import Csr, Packed
 
         model, graph = self.model, self.graph
@@ -171,7 +171,7 @@ class Trained:
 
 
 def open_run(path: str | Path, device: str = "cpu") -> Trained:
-    """Open a run folder: its best tables by validation, the newest ones where there was none."""
+    """Open a run folder with its best tables by validation. If it was never validated, these are the newest tables."""
     from dura.runs.build import open_model
     from dura.runs.export import open_exported
     from dura.training.checkpoint import Checkpoints

@@ -1,4 +1,4 @@
-"""Work: train one run, or go on with it, and evaluate it; in this process, or as the call of a worker (see `workers`)."""
+"""Work: train, continue and evaluate one run, in this process or in a worker (see `workers`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def train_or_resume(
     listeners: tuple[Listener, ...] = (),
     stopped: Callable[[], bool] = lambda: False,
 ) -> Trained:
-    """Train the experiment in the folder `out`, or continue the run that is there; `graph` saves reading it again."""
+    """Train the experiment in the folder `out`, or continue the run that is there. If `graph` is given, it is not read again."""
     if (out / "run.json").exists():
         return resume(out, listeners=listeners, stopped=stopped)
     graph = load_graph(experiment.graph) if graph is None else graph
@@ -37,7 +37,7 @@ def train_or_resume(
 
 
 def train_run(settings: str, out: str, *, stopped: Callable[[], bool], tell: Callable[[Any], None]) -> None:  # noqa: ARG001
-    """`train_or_resume` with the settings as TOML; the log gets a line per epoch."""
+    """`train_or_resume` with the settings as TOML. The log gets one line per epoch."""
     experiment = Experiment.from_toml(settings)
     with display(experiment, Path(out).name) as listener:
         train_or_resume(experiment, Path(out), listeners=(listener,), stopped=stopped)
@@ -50,7 +50,7 @@ def evaluate_run(
     stopped: Callable[[], bool],
     tell: Callable[[Any], None],  # noqa: ARG001
 ) -> dict[str, Any]:
-    """Rank the test facts of a run and keep the result in its records; returns what `dura evaluate --json` prints."""
+    """Rank the test facts of a run and keep the result in its records. Returns what `dura evaluate --json` prints."""
 
     def progress(_done: int, _all: int) -> None:
         if stopped():

@@ -1,6 +1,6 @@
-"""Workers: processes of their own, each of which calls one function of ours; whoever runs many runs starts them here.
+"""Workers: processes that each call one function, for rooms that make many runs.
 
-A `Crew` starts workers and hears from them:
+A `Crew` starts workers and receives what they send:
 
 ```python
 with Crew(Limits(jobs=2, threads=4)) as crew:
@@ -10,12 +10,12 @@ with Crew(Limits(jobs=2, threads=4)) as crew:
             print(ended.name, ended.failure or ended.result)
 ```
 
-- The function is named by its module and its name, its arguments and its result are plain values (JSON). It takes two more
-  arguments by keyword: `stopped()`, which it asks between two steps, and `tell(value)`, which sends a value to the parent.
-- A worker has a session of its own, so Ctrl-C reaches the parent alone. `Crew.stop` sends SIGTERM: `stopped()` becomes true.
+- The function is found by its module and name. Its arguments and its result are plain values (JSON). It takes two more arguments
+  by keyword: `stopped()`, to be called between two steps, and `tell(value)`, which sends a value to the parent.
+- Each worker has its own session, so Ctrl-C reaches only the parent. `Crew.stop` sends SIGTERM; `stopped()` is then true.
 - What a worker prints goes to its log.
-- No worker outlives its crew. If the parent dies in any way, its workers notice it, `stopped()` becomes true, and a worker that
-  does not end by itself is ended. Their run folders can be continued, as after any kill.
+- No worker outlives its crew. If the parent dies in any way, its workers notice it and `stopped()` is true. A worker that does not
+  end by itself is then ended. Its run can be continued, as after any kill.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ from dura.records import disk_error
 from dura.types import DuraError
 
 POLL = 0.3
-"""Seconds that `Crew.wait` waits at most."""
+"""The most seconds that `Crew.wait` waits."""
 PATIENCE = 10.0
-"""Seconds that a worker has to end after the crew was closed; then it is killed."""
+"""Seconds that a worker has to end after the crew was closed. Then it is killed."""
 ORPHAN_PATIENCE = 60.0
-"""Seconds that a worker has to end after its parent has died; then it ends at once."""
+"""Seconds that a worker has to end after its parent died. Then it exits at once."""
 INTERRUPTED = 130
-"""The exit code of errors that say that work was stopped on request."""
+"""The exit code of errors that mean that work was stopped on request."""
 NO_MEMORY = "there was not enough memory"
 
-# The worker takes over the parent's search path, so that it finds the same packages however the parent was started.
+# The worker uses the parent's search path, so it finds the same packages, in whatever way the parent was started.
 _BOOT = (
     "import json, sys; task = json.loads(sys.stdin.readline()); sys.path[:] = task['path']; "
     "from dura.runs.workers import obey; obey(task)"
@@ -60,7 +60,7 @@ _BOOT = (
 
 @dataclass(frozen=True)
 class Limits:
-    """What the workers may use: how many at once, threads for each, and bytes of memory together (None: no limit)."""
+    """Limits of a crew: workers at once, threads per worker, and bytes of memory of all workers (None: no limit)."""
 
     jobs: int = 1
     threads: int = 1
@@ -86,7 +86,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a worker ended: with the `result` of its function, or with a `failure`, a sentence that says why there is none."""
+    """How a worker ended: with the `result` of its function, or with a `failure`, a sentence that says why there is no result."""
 
     name: str
     call: Call
@@ -95,12 +95,12 @@ class Ended:
     killed: bool = False
     """True if a signal ended it."""
     interrupted: bool = False
-    """True if its function stopped because it was asked to."""
+    """True if its function stopped on request."""
 
 
 @dataclass
 class _Worker:
-    """A process under way; `said` is its last word."""
+    """A running worker. `said` is its last message: a result or a failure."""
 
     name: str
     call: Call
@@ -112,7 +112,7 @@ class _Worker:
     asked: bool = False
 
     def ended(self) -> Ended:
-        """How it ended, once its process has."""
+        """How it ended. The process must have ended."""
         code = self.process.returncode
         if self.said is not None:
             said = {"result": None, "failure": "", "interrupted": False, **self.said}
@@ -124,7 +124,7 @@ class _Worker:
 
 
 class Crew:
-    """The workers of one parent; a context manager that leaves no worker behind."""
+    """The workers of one parent. A context manager: when it exits, no worker is left running."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -133,7 +133,7 @@ class Crew:
 
     @property
     def running(self) -> dict[str, Call]:
-        """What is under way, by the names of the workers."""
+        """The calls of the running workers, by the names of the workers."""
         return {name: worker.call for name, worker in self._workers.items()}
 
     def room(self, memory: int = 0) -> bool:
@@ -145,7 +145,7 @@ class Crew:
     def start(
         self, name: str, call: Call, log: Path, *, memory: int = 0, heard: Callable[[Any], None] = lambda _: None
     ) -> None:
-        """Start a worker that needs this many bytes; `heard` gets what its function tells, from within `wait`."""
+        """Start a worker that needs `memory` bytes. `heard` is called, during `wait`, with each value that its function tells."""
         assert name not in self._workers
         task = json.dumps(
             {
@@ -160,12 +160,12 @@ class Crew:
         threading.Thread(target=self._listen, args=(worker,), daemon=True).start()
         self._workers[name] = worker
         assert process.stdin is not None
-        with contextlib.suppress(OSError):  # it died at once: `wait` says how
+        with contextlib.suppress(OSError):  # it died at once; `wait` reports how
             process.stdin.write(task.encode() + b"\n")
             process.stdin.flush()
 
     def _listen(self, worker: _Worker) -> None:
-        """Put what a worker says into the mail, and None when it says no more; runs in a thread of its own."""
+        """Put each message of a worker into the queue, then None when there are no more. Runs in a separate thread."""
         assert worker.process.stdout is not None
         with contextlib.suppress(ValueError, OSError):  # killed in the middle of a line
             for line in worker.process.stdout:
@@ -173,7 +173,7 @@ class Crew:
         self._mail.put((worker, None))
 
     def wait(self, seconds: float = POLL) -> list[Ended]:
-        """Hear what the workers say, for this many seconds at most; returns those that have ended since the last call."""
+        """Receive messages for at most this many seconds. Returns early, with the workers that ended, as soon as one ends."""
         ended: list[Ended] = []
         end = time.monotonic() + seconds
         while not ended:
@@ -190,20 +190,20 @@ class Crew:
         return ended
 
     def stop(self) -> None:
-        """Ask every worker, once, to end after its step."""
+        """Ask every worker to end after its current step. Each worker is asked only once."""
         for worker in self._workers.values():
             if not worker.asked:
                 worker.asked = True
                 worker.process.terminate()
 
     def drain(self) -> Iterator[Ended]:
-        """Ask every worker to end, and wait for each of them."""
+        """Ask every worker to end, and yield each of them when it has ended."""
         self.stop()
         while self._workers:
             yield from self.wait()
 
     def _close(self, worker: _Worker) -> Ended:
-        """Take leave of a worker that says no more."""
+        """Wait for the process of a worker that sends no more messages, and remove the worker."""
         try:
             worker.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
@@ -234,13 +234,13 @@ class Crew:
 
 
 def _process(log: Path, threads: int) -> subprocess.Popen[bytes]:
-    """A new interpreter that waits for its task; its standard input stays open as long as this process lives."""
+    """A new interpreter that waits for its task. Its standard input stays open as long as this process lives."""
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         output = log.open("ab")
     except OSError as error:
-        raise disk_error(error, log, "so no worker can be started") from error
+        raise disk_error(error, log, "no worker can be started without its log") from error
     with output:
         return subprocess.Popen(
             [sys.executable, "-P", "-c", _BOOT],
@@ -253,15 +253,15 @@ def _process(log: Path, threads: int) -> subprocess.Popen[bytes]:
 
 
 def short_of_memory(error: BaseException) -> bool:
-    """True for the ways in which Python and torch say that memory has run out."""
+    """True for the errors by which Python and torch report that memory has run out."""
     return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and "memory" in str(error))
 
 
-# -- inside of a worker -----------------------------------------------------------------------------------------------
+# -- inside a worker --------------------------------------------------------------------------------------------------
 
 
 def obey(task: Mapping[str, Any]) -> None:
-    """What a worker does: call the function of its task and say what came out; prints go to the log."""
+    """The work of a worker: call the function of its task and send the outcome. What it prints goes to the log."""
     channel = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
     for stream in (sys.stdout, sys.stderr):
@@ -269,11 +269,11 @@ def obey(task: Mapping[str, Any]) -> None:
             stream.reconfigure(errors="backslashreplace", line_buffering=True)
     asked = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: asked.set())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where a worker has no session of its own, the parent hands it on
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent passes it on as SIGTERM
     threading.Thread(target=_watch_parent, args=(asked, task["patience"]), daemon=True).start()
 
     def send(message: Mapping[str, Any]) -> None:
-        with contextlib.suppress(OSError):  # nobody is left who could hear it
+        with contextlib.suppress(OSError):  # the parent is gone
             channel.write(json.dumps(message, allow_nan=False) + "\n")
             channel.flush()
 
@@ -291,7 +291,7 @@ def _outcome(task: Mapping[str, Any], stopped: Callable[[], bool], tell: Callabl
         failure, interrupted = str(error), error.exit_code == INTERRUPTED
     except OSError as error:
         failure = f"{error.filename or 'a file'} cannot be used: {error.strerror or error}"
-    except Exception as error:  # noqa: BLE001 (the parent must hear of it, whatever it is)
+    except Exception as error:  # noqa: BLE001 (any error must reach the parent)
         traceback.print_exc()
         unexpected = f"an unexpected error, {type(error).__name__}: {error}"
         failure = NO_MEMORY if short_of_memory(error) else " ".join(unexpected.split())
@@ -300,7 +300,7 @@ def _outcome(task: Mapping[str, Any], stopped: Callable[[], bool], tell: Callabl
 
 
 def _watch_parent(asked: threading.Event, patience: float) -> None:
-    """Wait until the parent's end of standard input is closed, which the system does however the parent dies."""
+    """Wait until standard input is closed, which the system does when the parent dies in any way. Then end this process."""
     while os.read(0, 1):
         pass
     asked.set()

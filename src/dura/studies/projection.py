@@ -256,7 +256,7 @@ def _scatter(panel: Axes, found: Found, coordinates: Sequence[Sequence[float]]) 
 
 
 def _marks(number: int | None) -> dict[str, Any]:
-    """How the answers of a question look; None stands for answers of several questions."""
+    """How the answers of a question look; None means answers of several questions."""
     if number is None:
         return {"color": GREY, "marker": "x", "s": 12, "linewidths": 0.8, "zorder": 1}
     # Each further round of the seven colours shifts the seven markers by one: all of 49 questions look different.

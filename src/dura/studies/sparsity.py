@@ -77,7 +77,7 @@ def _names(runs: Sequence[Path]) -> list[str]:
         if names.count(name) > 1:
             raise BadInput(f"the run {run} is given more than once; name each run once")
         if form := exported_as(RunFolder.open(run).records()):
-            raise BadInput(f"the tables of {run} are packed already ({form}); take the run that it was exported from")
+            raise BadInput(f"the tables of {run} are packed already ({form}); use the run that it was exported from")
     return names
 
 

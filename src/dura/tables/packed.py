@@ -83,7 +83,7 @@ class Packed(ABC):
         """Write the product of x with some rows."""
 
     def fingerprints(self) -> Tensor:
-        """Two integers per row, [n, 2]. Equal rows have equal ones; different rows have different ones but for a chance of 2⁻⁶⁶."""
+        """Two integers per row, [n, 2]. Equal rows have equal integers. Different rows have equal ones with a chance of 2⁻⁶⁶."""
         weights = np.random.default_rng(0).integers(-(2**63), 2**63, size=(self.shape[1], 2), dtype=np.int64) | 1
         marks = np.empty(
             (len(self), 2), dtype=np.int64
@@ -252,7 +252,7 @@ def open_packed(tensors: Mapping[str, Tensor], shape: tuple[int, int]) -> Packed
 
 
 def _encoded(rows: Tensor, kind: NumberType) -> tuple[Tensor, Tensor]:
-    """The entries in their stored type, and the scale of each row (1 where it has none)."""
+    """The entries in their stored type, and the scale of each row (1 if it has none)."""
     if not torch.isfinite(rows).all():
         raise DuraError(
             "the model's tables hold numbers that are not finite, so they cannot be packed; train the model again"

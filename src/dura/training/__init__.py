@@ -1,5 +1,6 @@
-"""Training: the loop, its optimizers, its checkpoints and how it looks to a person.
+"""Training: the loop that fits a model to questions.
 
-May touch models, objectives, regularizers, questions and what lies below; never evaluation (the loop receives `validate` as a
-callable). To watch training, write a `Listener`.
+Holds the loop (`trainer`), the optimizers (`optimizers`), checkpoints and how they are checked (`checkpoint`, `restoring`) and the
+progress display (`display`). May touch models, objectives, regularizers, data and what lies below. It never imports evaluation: the
+loop receives `validate` as a callable. To watch training, write a `Listener`. Every optimizer of torch is available by its name.
 """

@@ -1,8 +1,8 @@
-"""Checkpoints: tensors in safetensors next to a JSON file with the rest; no pickle.
+"""Checkpoints: a safetensors file with the tensors and a JSON file with everything else. No pickle.
 
-A checkpoint is a pair of files. The tensors are written first, then the JSON that names them with their size and SHA-256 and
-carries a checksum of itself. A checkpoint counts only if its JSON is there, so the process may be killed at any moment. Old files
-are removed only after the new pair is complete.
+A checkpoint is a pair of files. The tensors are written first. Then comes the JSON: it names the file of tensors with its size and
+SHA-256, and holds a checksum of itself. A checkpoint counts only if its JSON exists, so the process may be killed at any moment.
+Old files are removed only after the new pair is complete.
 
 ```
 step-000000123.safetensors  step-000000123.json     the newest two, to continue from
@@ -64,17 +64,17 @@ _ODD_FLOATS = ("nan", "inf", "-inf")
 
 @dataclass(frozen=True)
 class Outline:
-    """What a checkpoint says it holds; its tensors are not read."""
+    """What a checkpoint holds, according to its JSON and the header of its tensors. The tensors are not read."""
 
     path: Path
-    """Its JSON."""
+    """The path of its JSON file."""
     state: dict[str, Any]
     bytes: int
     tensors: dict[str, tuple[torch.dtype, tuple[int, ...]]]
 
 
 class Checkpoints:
-    """The checkpoints of one run, in `folder`; the newest `keep` are kept, and the best one.
+    """The checkpoints of one run, in `folder`. The newest `keep` and the best one are kept.
 
     >>> checkpoints = Checkpoints(Path("run/checkpoints"))  # doctest: +SKIP
     >>> checkpoints.save(100, {"table": torch.zeros(3)}, {"loss": 0.5})  # doctest: +SKIP
@@ -87,7 +87,7 @@ class Checkpoints:
     def save(self, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
         """Write the checkpoint of `step`, then remove the ones that are too old.
 
-        Steps after this one are removed too: training went back to before them, because they were damaged.
+        Later steps are removed too. They exist only if they were damaged and training continued from an earlier step.
         """
         name = f"step-{step:09d}"
         data = self._write(self.folder / f"{name}.json", name, step, tensors, state)
@@ -95,51 +95,51 @@ class Checkpoints:
         self._remove("step-*", [f"step-{known:09d}" for known in kept if known != step], [f"{name}.json", data])
 
     def newest(self, notify: Callable[[str], object] = lambda _: None) -> Saved | None:
-        """The newest whole checkpoint, or None before the first; `notify` is called with a sentence per damaged one."""
+        """The newest undamaged checkpoint, or None if there is none yet. `notify` gets a sentence for each damaged one."""
         complete, damaged = self._steps("json"), []
         for step in sorted({*complete, *self._steps("safetensors")}, reverse=True):
             path = self.folder / f"step-{step:09d}.json"
             if step not in complete:
-                notify(f"the checkpoint {path.stem} was never finished and is passed over: it has no {path.name}")
+                notify(f"the checkpoint {path.stem} was never finished and is skipped: it has no {path.name}")
                 continue
             try:
                 return _read(path)
             except Damage as error:
                 damaged.append(f"{path.stem}: {error}")
-                notify(f"the checkpoint {path.stem} is damaged and is passed over: {error}")
+                notify(f"the checkpoint {path.stem} is damaged and is skipped: {error}")
         if damaged:
             raise DuraError(
                 f"no checkpoint in {self.folder} can be used ({'; '.join(damaged)}); "
-                "put back a copy of one or train again in another folder"
+                "restore one from a backup, or train again in another folder"
             )
         return None
 
     def save_best(self, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        """Write the best tables so far in place of the best ones before."""
+        """Write the best tables so far. They replace the earlier best ones."""
         data = self._write(self.folder / "best.json", f"best-{step:09d}", step, tensors, state)
         self._remove("best-*", [], [data])
 
     def best(self) -> Saved | None:
         """The best tables, or None if none were saved."""
         path, error = self.folder / "best.json", None
-        for _ in range(3):  # a run that is being trained may replace the pair while it is read
+        for _ in range(3):  # training may replace the pair while it is being read
             if not path.exists():
                 return None
             try:
                 return _read(path)
             except Damage as damaged:
                 error = damaged
-        raise DuraError(f"the best checkpoint in {self.folder} is damaged: {error}; resume the run to make it again")
+        raise DuraError(f"the best checkpoint in {self.folder} is damaged: {error}; resume the run to write it again")
 
     def best_is_whole(self) -> bool:
-        """True if the best tables are there and undamaged."""
+        """True if the best tables exist and are undamaged."""
         try:
             return self.best() is not None
         except DuraError:
             return False
 
     def outlines(self) -> Iterator[Outline]:
-        """What each checkpoint says it holds, without reading the tensors; damaged ones are left out."""
+        """The outline of each checkpoint. Damaged checkpoints are left out."""
         for name in ("best", *(f"step-{step:09d}" for step in self._steps("json"))):
             with contextlib.suppress(Damage):
                 path = self.folder / f"{name}.json"
@@ -156,7 +156,7 @@ class Checkpoints:
         return sorted({int(match[1]) for match in found if match}, reverse=True)
 
     def _write(self, path: Path, stem: str, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> str:
-        """Write a pair and return the name of its tensors' file; a pair it replaces stays whole till then."""
+        """Write a pair and return the name of its file of tensors. A pair that it replaces stays complete until the end."""
         data = f"{stem}.safetensors"
         with contextlib.suppress(Damage):
             if path.exists() and _document(path)["file"] == data:
@@ -180,7 +180,7 @@ class Checkpoints:
         return data
 
     def _remove(self, pattern: str, stems: list[str], names: list[str]) -> None:
-        """Remove the files of a pattern but for these, each JSON before its tensors; failing is harmless."""
+        """Remove the files that match the pattern, except these; each JSON before its tensors. A failure does no harm."""
         found = [path for path in self.folder.glob(pattern) if path.name not in names]
         old = [path for path in found if path.name.split(".")[0] not in stems]
         for path in sorted(old, key=lambda path: path.suffix != ".json"):
@@ -189,7 +189,7 @@ class Checkpoints:
 
 
 def _read(path: Path) -> Saved:
-    """The pair whose JSON is `path`, checked."""
+    """Read and check the pair whose JSON is `path`."""
     document = _document(path)
     data = path.with_name(document["file"])
     with open_file(data.parent.parent, _inner(data), sys.maxsize) as (file, size):
@@ -201,12 +201,12 @@ def _read(path: Path) -> Saved:
 
 
 def _inner(path: Path) -> str:
-    """A file of the folder of checkpoints as seen from the run folder, out of which no link may lead."""
+    """The path of a checkpoint's file relative to the run folder. `open_file` refuses links that lead out of that folder."""
     return f"{path.parent.name}/{path.name}"
 
 
 def _document(path: Path) -> dict[str, Any]:
-    """The JSON of a pair, checked against its own checksum and what it must hold."""
+    """The JSON of a pair, after its checksum and its keys were checked."""
     document = read_json(path.parent.parent, _inner(path))
     version = document.get("format")
     if type(version) is int and version > FORMAT:
@@ -217,14 +217,14 @@ def _document(path: Path) -> dict[str, Any]:
     try:
         check(document, {"format": Annotated[int, 1, FORMAT], **_DOCUMENT})
         if not _FILE.fullmatch(document["file"]):
-            raise BadInput(f"its file {shown(document['file'])} is not a file of tensors in its folder")
+            raise BadInput(f"its file {shown(document['file'])} is not the name of a .safetensors file")
         return document | {"state": _decoded(document["state"])}
     except BadInput as error:
         raise Damage(f"{path.name} is damaged: {error}") from None
 
 
 def _mapped(file: BufferedReader, stored: Mapping[str, Stored]) -> dict[str, Tensor]:
-    """The tensors of a file, mapped and not read: pages come when they are used, and the file never changes."""
+    """The tensors of a file, mapped into memory: a page is read when it is used. The file never changes."""
     whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
     return {name: _tensor(whole, tensor) for name, tensor in stored.items()}
 
@@ -233,11 +233,11 @@ def _tensor(whole: mmap.mmap, stored: Stored) -> Tensor:
     dtype, size = _TYPES[stored.dtype], SIZES[stored.dtype]
     if stored.begin == stored.end:
         return torch.empty(stored.shape, dtype=dtype)
-    if dtype == torch.bool:  # a byte other than 0 and 1 is no truth value
+    if dtype == torch.bool:  # a byte may be neither 0 nor 1
         return (
             torch.frombuffer(bytearray(whole[stored.begin : stored.end]), dtype=torch.uint8).reshape(stored.shape) != 0
         )
-    if stored.begin % size:  # torch wants numbers at multiples of their size
+    if stored.begin % size:  # torch only reads numbers at multiples of their size
         return torch.frombuffer(bytearray(whole[stored.begin : stored.end]), dtype=dtype).reshape(stored.shape)
     count = (stored.end - stored.begin) // size
     return torch.frombuffer(whole, dtype=dtype, count=count, offset=stored.begin).reshape(stored.shape)
@@ -248,9 +248,10 @@ def _checksum(document: dict[str, Any]) -> str:
 
 
 def _serialized(tensors: Mapping[str, Tensor]) -> Iterator[bytes | memoryview]:
-    """The bytes of a safetensors file, tensor by tensor without a copy.
+    """The bytes of a safetensors file, one tensor after the other, without copies.
 
-    The library's writers copy all tensors at once or hide the file and its errors from `write_atomic`.
+    The functions of the safetensors library either copy all tensors at once, or write the file themselves, so that `write_atomic`
+    cannot be used.
     """
     header: dict[str, Any] = {}
     begin = 0
@@ -273,10 +274,10 @@ def _hashed(pieces: Iterable[bytes | memoryview], digest: hashlib._Hash) -> Iter
 
 
 def _encoded(value: Any) -> Any:
-    """JSON has no nan and inf: they become {"$float": "nan"}."""
+    """The value as JSON can hold it: nan and inf become {"$float": "nan"} and so on."""
     if isinstance(value, Mapping):
         if any(not isinstance(key, str) or key == "$float" for key in value):
-            raise ValueError(f"the keys of a checkpoint's state must be texts other than '$float': {list(value)}")
+            raise ValueError(f"the keys of a checkpoint's state must be text other than '$float', not {list(value)}")
         return {key: _encoded(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_encoded(inner) for inner in value]
@@ -288,7 +289,7 @@ def _encoded(value: Any) -> Any:
 def _decoded(value: Any) -> Any:
     if isinstance(value, dict) and "$float" in value:
         if value["$float"] not in _ODD_FLOATS:
-            raise BadInput(f"$float is {shown(value['$float'])}, not {', '.join(_ODD_FLOATS)}")
+            raise BadInput(f"$float is {shown(value['$float'])}, but must be one of {', '.join(_ODD_FLOATS)}")
         return float(value["$float"])
     if isinstance(value, dict):
         return {key: _decoded(inner) for key, inner in value.items()}

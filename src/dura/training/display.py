@@ -1,6 +1,6 @@
-"""Display: how training looks to a person. A live bar on a terminal, plain lines in a log, nothing when quiet.
+"""Display: the progress of training as a live bar on a terminal, as plain lines in a log, or not at all.
 
-All of it goes to standard error: standard output belongs to results.
+Everything goes to standard error. Standard output is for results.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
 
 LINE_SECONDS = 1.0
-"""Plain log lines come at most this often, but for the last one."""
+"""The least time between two plain log lines. The last line is always written."""
 
 
 class Quiet:
-    """Says notices only."""
+    """Prints notices only."""
 
     def step(self, progress: Progress, steps_in_epoch: int) -> None:
         """Nothing."""
@@ -33,27 +33,27 @@ class Quiet:
         """Nothing."""
 
     def notice(self, sentence: str) -> None:
-        """A notice is worth a line even when quiet."""
+        """Print the notice on its own line."""
         _line(f"dura: {sentence}")
 
 
 class Lines(Quiet):
-    """One plain line an epoch, at most one a second."""
+    """One plain line per epoch, but at most one per second."""
 
     def __init__(self, epochs: int) -> None:
         self.epochs = epochs
         self._said, self._valid = 0.0, ""
 
     def epoch(self, record: dict[str, Any]) -> None:
-        """A line for a log file, with the newest validation figure."""
+        """Print a line with the newest validation MRR."""
         now, self._valid = time.monotonic(), valid(record) or self._valid
         if record["epoch"] == self.epochs or now - self._said >= LINE_SECONDS:
             self._said = now
-            _line(f"epoch {record['epoch']}/{self.epochs}  {figures(record)}  {self._valid}".rstrip())
+            _line(f"epoch {record['epoch']}/{self.epochs}  {numbers(record)}  {self._valid}".rstrip())
 
 
 class Live(Quiet):
-    """A bar over all steps with speed, loss, penalty, validation MRR and the time that remains."""
+    """A bar over all steps, with speed, loss, penalty, validation MRR and the remaining time."""
 
     def __init__(self, bars: Bars, epochs: int) -> None:
         self.bars, self.epochs = bars, epochs
@@ -71,34 +71,34 @@ class Live(Quiet):
             self.task,
             total=steps_in_epoch * self.epochs,
             completed=progress.steps,
-            status=f"{self._valid}  {figures(shown)}".strip(),
+            status=f"{self._valid}  {numbers(shown)}".strip(),
             epoch=f"{progress.epoch + 1}/{self.epochs}",
         )
 
     def epoch(self, record: dict[str, Any]) -> None:
-        """Show the newest validation figure."""
+        """Show the newest validation MRR."""
         self._valid = valid(record) or self._valid
-        self.bars.update(self.task, status=f"{self._valid}  {figures(record)}".strip())
+        self.bars.update(self.task, status=f"{self._valid}  {numbers(record)}".strip())
 
     def notice(self, sentence: str) -> None:
-        """Above the bar."""
+        """Print the notice above the bar."""
         self.bars.console.print(printable(f"dura: {sentence}"), markup=False, highlight=False)
 
 
-def figures(record: dict[str, Any]) -> str:
-    """Loss, penalty and speed in words."""
+def numbers(record: dict[str, Any]) -> str:
+    """Loss, penalty and speed as text."""
     speed = record["facts_per_second"]
     pace = f"{speed / 1000:,.0f}k" if speed >= 10_000 else f"{speed:,.0f}"
     return f"loss {record['loss']:.3f}  penalty {record['penalty']:.3f}  {pace} facts/s"
 
 
 def valid(record: dict[str, Any]) -> str:
-    """The validation figure of an epoch in words, a star where it is the best so far; nothing where there is none."""
+    """The validation MRR of an epoch as text, with a star if it is the best so far. Empty if the epoch was not validated."""
     return f"valid MRR {record['valid']['mrr']:.4f}{'*' if record['best'] else ''}" if "valid" in record else ""
 
 
 def _line(text: str) -> None:
-    if sys.stderr is not None:  # closed by whoever started us; print would then turn to standard output
+    if sys.stderr is not None:  # None if the parent process closed it; print would then use standard output
         print(printable(text), file=sys.stderr, flush=True)  # noqa: T201
 
 
@@ -106,7 +106,7 @@ def _line(text: str) -> None:
 def display(
     experiment: Experiment, title: str, quiet: bool = False, console: Console | None = None
 ) -> Iterator[Listener]:
-    """The listener that fits where standard error goes."""
+    """The listener for this standard error: a bar on a terminal, else lines; notices only if `quiet`."""
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
@@ -120,7 +120,7 @@ def display(
         yield Lines(epochs)
     else:
         name = f"{title} {experiment.model.name} {experiment.regularizer.name}"
-        # What matters most comes first: a narrow terminal cuts off the end.
+        # The most important column is first: a narrow terminal cuts off the last ones.
         columns = (
             TextColumn("{task.fields[epoch]}", table_column=Column(no_wrap=True)),
             BarColumn(bar_width=8),

@@ -1,4 +1,4 @@
-"""Optimizers: Adagrad as the paper uses it, fused, in place and only where there is a gradient, and any other of torch by name."""
+"""Optimizers: Adagrad as in the paper, which updates only rows that have a gradient, and every other optimizer of torch by name."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from dura.tables.table import Table
 from dura.types import BadInput
 
 HIDDEN = ("params", "fused", "foreach", "capturable", "differentiable", "maximize")
-"""Arguments of torch's classes that are no settings of ours."""
+"""Arguments of torch's classes that users cannot set."""
 
 
 LARGE_ROW = 4096
-"""Rows of at least so many numbers are worth a call of the fused kernel each; smaller ones are gathered."""
+"""Rows with at least this many numbers each get their own call of the fused kernel. Smaller rows are copied together first."""
 
 
 _STEP = inspect.unwrap(torch.optim.Adagrad.step)
 
 
 class RowAdagrad(torch.optim.Adagrad):
-    """torch's Adagrad that leaves out the rows of a `Table` without a gradient: Adagrad does not move them.
+    """torch's Adagrad, but rows of a `Table` that have no gradient are skipped. Adagrad would not change them anyway.
 
-    Where few rows have one (the heads of CP, the matrices of RESCAL, everything under sampling), the other rows, their
-    sums and their gradients are not even read.
+    Often only few rows have a gradient: the heads of CP, the matrices of RESCAL, and all tables if entities are sampled. The other
+    rows, their sums and their gradients are then not even read.
     """
 
-    # As torch wraps them, these import its compiler, which takes as long as importing torch, only to keep out of its way.
+    # The wrappers that torch puts around these methods import its compiler, which takes as long as importing torch itself.
     add_param_group = inspect.unwrap(torch.optim.Optimizer.add_param_group)
     load_state_dict = inspect.unwrap(torch.optim.Optimizer.load_state_dict)
     state_dict = inspect.unwrap(torch.optim.Optimizer.state_dict)
@@ -40,7 +40,7 @@ class RowAdagrad(torch.optim.Adagrad):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:
-        """One step; tables that have a gradient in most rows take torch's own."""
+        """One step. Tables with a gradient in most rows use torch's own step."""
         assert closure is None
         put_by: list[tuple[Table, Tensor]] = []
         for group in self.param_groups:
@@ -57,16 +57,16 @@ class RowAdagrad(torch.optim.Adagrad):
 
 
 def _still(group: Mapping[str, Any]) -> bool:
-    """True where these settings leave rows without a gradient as they are."""
+    """True if these settings do not change rows without a gradient."""
     return not group["weight_decay"] and not group["lr_decay"]
 
 
 def _step_rows(table: Table, rows: Tensor, state: Mapping[str, Tensor], group: Mapping[str, Any]) -> None:
-    """Adagrad on these rows alone."""
+    """A step of Adagrad on these rows only."""
     assert table.grad is not None
     total, gradient, rate, eps = state["sum"], table.grad, float(group["lr"]), group["eps"]
     if rate > torch.finfo(table.dtype).max:
-        rate = math.inf  # torch takes no larger number here, and the tables become infinite in any case
+        rate = math.inf  # torch accepts no larger number here, and the tables become infinite anyway
     if table[0].numel() >= LARGE_ROW:
         whole = (table, gradient, total)
         views, gradients, totals = ([tensor[row] for row in rows.tolist()] for tensor in whole)
@@ -83,9 +83,9 @@ def _step_rows(table: Table, rows: Tensor, state: Mapping[str, Tensor], group: M
 
 
 def optimizer(name: str, options: Mapping[str, Any], parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-    """The torch optimizer of this name (any case), fused where torch has a fused form of it.
+    """The torch optimizer of this name, in upper or lower case. The fused form is used if torch has one.
 
-    Adagrad starts as in the paper: learning rate 0.1, accumulator 0, eps 1e-10.
+    The defaults of Adagrad are those of the paper: learning rate 0.1, accumulator 0, eps 1e-10.
     """
     known = _known()
     kind = known.get(name.lower())
@@ -100,17 +100,17 @@ def optimizer(name: str, options: Mapping[str, Any], parameters: Iterable[nn.Par
             raise BadInput(f"optimizer.{key} is not a setting of {name!r}; it has {', '.join(known_options)}")
         _check(f"optimizer.{key}", value, known_options[key])
     tables = list(parameters)
-    # Only the CPU surely has a fused kernel for each of them; elsewhere torch chooses.
+    # On the CPU every optimizer with the argument `fused` has such a kernel. On other devices torch chooses.
     fused: dict[str, Any] = {"fused": True} if "fused" in has and all(t.device.type == "cpu" for t in tables) else {}
     try:
         made: torch.optim.Optimizer = (RowAdagrad if kind is torch.optim.Adagrad else kind)(tables, **options, **fused)
     except (ValueError, TypeError) as error:
-        raise BadInput(f"the optimizer {name!r} refuses its settings: {error}") from None
+        raise BadInput(f"the optimizer {name!r} does not accept its settings: {error}") from None
     return made
 
 
 def _check(path: str, value: Any, default: Any) -> None:
-    """Refuse a value of another kind than torch's default: torch itself would fail in the middle of a step."""
+    """Refuse a value whose type differs from torch's default. torch itself would only fail during a step."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if isinstance(default, bool) and not isinstance(value, bool):
         raise BadInput(f"{path} must be true or false, not {value!r}")
@@ -121,7 +121,7 @@ def _check(path: str, value: Any, default: Any) -> None:
 
 
 def _known() -> dict[str, type[torch.optim.Optimizer]]:
-    """torch's optimizers by lower-case name, but for those that need a closure or sparse gradients."""
+    """torch's optimizers by lower-case name, except those that need a closure, sparse gradients or only matrices."""
     return {
         name.lower(): kind
         for name, kind in vars(torch.optim).items()

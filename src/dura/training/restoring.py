@@ -1,4 +1,7 @@
-"""Restoring: progress and the optimizer's state from a checkpoint, checked first. It may come from a stranger."""
+"""Restoring: read progress and the optimizer's state from a checkpoint.
+
+A checkpoint may come from a stranger, so everything is checked before it is used.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ PROGRESS: dict[str, Any] = {
     **dict.fromkeys(("seconds", "epoch_seconds"), Annotated[float, 0, math.inf]),
     "done": bool,
 }
-"""What a checkpoint says about progress. `best` is checked separately: it is -inf before the first validation."""
+"""The schema of progress in a checkpoint. `best` is checked separately: it is -inf before the first validation."""
 _PRIMES = (3, 5, 7, 11, 13, 17, 19, 23)
 
 
@@ -31,7 +34,7 @@ def fill_optimizer(
     tensors: Mapping[str, Tensor],
     renamed: Mapping[str, str] | None = None,
 ) -> None:
-    """Put the tensors "optimizer.TABLE.SLOT" into the optimizer, whose parameters have these names."""
+    """Load the tensors "optimizer.TABLE.SLOT" into the optimizer. `names` are the names of its parameters, in order."""
     slots: dict[str, dict[str, Tensor]] = {}
     for key, tensor in tensors.items():
         name, _, slot = key.removeprefix("optimizer.").rpartition(".")
@@ -50,7 +53,11 @@ def fill_optimizer(
 
 
 def _slots(optimizer: torch.optim.Optimizer, table: Tensor) -> dict[str, Form]:
-    """What the optimizer keeps for a table. Found by one step on a small table with as many dimensions."""
+    """The types and shapes of what the optimizer keeps for a table.
+
+    They are found by one step on a small table with the same number of dimensions. Its sizes are distinct primes, so each size in a
+    result shows which dimension it comes from.
+    """
     small = nn.Parameter(torch.zeros(_PRIMES[: table.ndim], dtype=table.dtype))
     small.grad = torch.zeros_like(small)
     options = {
@@ -66,7 +73,7 @@ def _slots(optimizer: torch.optim.Optimizer, table: Tensor) -> dict[str, Form]:
 
 
 def check_progress(state: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
-    """The progress in a checkpoint's state. Its fields must be `known`, and their values must make sense."""
+    """The progress in a checkpoint's state. All fields must be `known` and have sensible values."""
     try:
         check(state, {"progress": PROGRESS, "threads": Annotated[int, 1, 2**31 - 1]})
         progress: dict[str, Any] = dict(state["progress"])
@@ -74,7 +81,7 @@ def check_progress(state: Mapping[str, Any], known: Sequence[str]) -> dict[str, 
         if isinstance(best, bool) or not isinstance(best, int | float) or math.isnan(best):
             raise BadInput(f"progress.best must be a number, not {shown(best)}")
         if strange := [key for key in progress if key not in known]:
-            raise BadInput(f"progress.{shown(strange[0])[1:-1]} is not known")
+            raise BadInput(f"progress.{shown(strange[0])[1:-1]} is not a known field")
     except BadInput as error:
         raise DuraError(f"the state of the newest checkpoint is damaged: {error}") from None
     return progress

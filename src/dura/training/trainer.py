@@ -171,7 +171,7 @@ class Trainer:
     def step(self, batch: Questions) -> tuple[float, float]:
         """One step of the optimizer on a batch. Returns (loss, penalty)."""
         seed = self._draw()
-        # One question has no spread of its own: batch norm then uses what it has seen so far.
+        # A batch of one question has no variance: batch norm then uses its running mean and variance.
         self.model.train(not (self._normed and len(batch) == 1))
         with self._seeded(seed):
             values = self._gradients(batch, seed)
@@ -259,9 +259,9 @@ class Trainer:
         p = replace(p, epoch=p.epoch + 1, step=0, loss=0.0, penalty=0.0, facts=0, epoch_seconds=0.0)
         last = p.epoch == self.plan.epochs
         if self.validate is not None and (last or p.epoch % self.plan.validate_every == 0):
-            figures = self._validated(p)
-            record["valid"] = figures
-            p = self._judge(p, figures["mrr"])
+            metrics = self._validated(p)
+            record["valid"] = metrics
+            p = self._judge(p, metrics["mrr"])
             record["best"] = p.best_epoch == p.epoch
         self.progress = p
         for listener in self.listeners:
