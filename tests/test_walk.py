@@ -26,6 +26,7 @@ AROUND = {
     "text.py": "settings as TOML",
     "words.py": "numbers for JSON",
     "types.py": "values that are handed around",
+    "world.py": "is this the only process?",
     "records/*.py": "files of the run folder",
     "runs/choices.py": "settings",
     "runs/presets.py": "settings",

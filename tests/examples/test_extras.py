@@ -244,7 +244,7 @@ def test_help_lists_the_parts_and_what_does_not_fit_is_refused_in_one_sentence(s
         "it is not defined for candidates.name = 'all', only for 'negatives'": [
             "--model", "shift", "--regularizer", "l1", "--set", "loss.name=squared-hinge",
         ],
-        "terms.relations is set, but the model Shift cannot be asked for relations": [
+        "the model 'shift' cannot be asked for relations": [
             "--model", "shift", "--regularizer", "none", "--set", "terms.relations=0.5", "--out", "asked",
         ],
         "model.dropout is 1.5, but it is a share": ["--model", "mlp", "--set", "model.dropout=1.5", "--regularizer", "l1"],

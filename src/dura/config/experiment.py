@@ -154,8 +154,7 @@ class Experiment:
             options = {**section.options, key: _parse(value) if isinstance(value, str) else value}
             return self._with(table, Component(section.name, options))
         if isinstance(section, Section) and key in vars(section):
-            wanted = typing.get_type_hints(type(section))[key]
-            changed: dict[str, Any] = {key: _parse_as(value, wanted) if isinstance(value, str) else value}
+            changed: dict[str, Any] = {key: _typed(section, key, value)}
             return self._with(table, replace(section, **changed))
         raise BadInput(self._unknown(path))
 
@@ -165,9 +164,18 @@ class Experiment:
         >>> Experiment().with_values({"model.rank": 50, "model.name": "cp"}).model
         Component(name='cp', options={'rank': 50})
         """
-        experiment = self
+        experiment, sections = self, dict[str, dict[str, Any]]()
         for path in sorted(values, key=lambda path: not path.endswith(".name")):
-            experiment = experiment.with_value(path, values[path])
+            table, _, key = path.partition(".")
+            section = getattr(self, table) if table in _TABLES else None
+            if isinstance(section, Section) and key in vars(
+                section
+            ):  # all keys of a section at once: it checks them together
+                sections.setdefault(table, {})[key] = _typed(section, key, values[path])
+            else:
+                experiment = experiment.with_value(path, values[path])
+        for table, changed in sections.items():
+            experiment = experiment._with(table, replace(getattr(self, table), **changed))
         return experiment
 
     def with_component(self, table: str, name: str) -> Experiment:
@@ -233,6 +241,11 @@ def _parse(text: str) -> Any:
             return read["value"]
     # TOML wants digits on both sides of the point, people type .05
     return float(text) if re.fullmatch(r"[+-]?(\.\d+|\d+\.)([eE][+-]?\d+)?", text) else text
+
+
+def _typed(section: Section, key: str, value: Value) -> Any:
+    """A value for a key of a section; text is read as the key's type."""
+    return _parse_as(value, typing.get_type_hints(type(section))[key]) if isinstance(value, str) else value
 
 
 def _parse_as(text: str, expected: Any) -> Any:

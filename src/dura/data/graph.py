@@ -146,6 +146,11 @@ class Graph:
         return Questions.of(self.at_all_times(facts), relations=len(self.relations))
 
     @cached_property
+    def training_facts(self) -> Questions:
+        """The questions of train with every answer, facts of intervals at every time: what filters of training may see."""
+        return Questions.of(self.at_all_times(self.train), relations=len(self.relations))
+
+    @cached_property
     def known_ever(self) -> Questions:
         """As `known`, but without times: an answer that is known at any time is known (the static filter)."""
         facts = np.concatenate([self.facts(split)[:, :3] for split in SPLITS])

@@ -13,6 +13,8 @@ from dura.models.model import Ask, Model
 from dura.tables import Packed, Table
 from dura.types import BadInput, Factors, Sizes
 
+_CAREFUL = (("random", True), ("state_is_all", False))
+
 
 class SemanticMatching(Model):
     """Static and temporal models differ only in `relation`, which says what R is.
@@ -36,6 +38,10 @@ class SemanticMatching(Model):
         super().__init_subclass__(**options)
         if "family" in vars(cls):
             cls.diagonal = cls.family.diagonal
+        if not cls.__module__.startswith(
+            "dura."
+        ):  # another package's class may draw, or compute what is not in its state
+            cls.random, cls.state_is_all = (vars(cls).get(name, other) for name, other in _CAREFUL)
 
     def __init__(self, sizes: Sizes, rank: int, init_scale: float) -> None:
         super().__init__(sizes, rank)
@@ -106,6 +112,7 @@ class SemanticMatching(Model):
         """The factors of a batch. Rows that the regularizer does not read are never computed."""
         relations, h = self.relation(relation, time), self.heads(head)
         counts = torch.bincount(question, minlength=len(head)).to(h.dtype)
+        plain = type(self).query is SemanticMatching.query  # then rows that were read need not be read again
 
         def relation_and_counts() -> tuple[tuple[Tensor, ...], Tensor]:
             distinct, facts = relations.distinct(question)
@@ -117,7 +124,7 @@ class SemanticMatching(Model):
 
         return Factors(
             head=h,
-            query=self.family.apply(h, relations),
+            query=self.family.apply(h, relations) if plain else self.query(head, relation, time),
             counts=counts,
             question=question,
             complex=self.family.complex,

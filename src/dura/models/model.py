@@ -58,10 +58,11 @@ class Model(nn.Module, ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if "compare" in vars(cls):
-            raise TypeError(
-                f"{cls.__name__} overrides compare, which training does not call: set `comparator` to a Comparator instead"
-            )
+        for name in ("compare", "score", "score_all"):
+            if getattr(cls, name) is not getattr(Model, name):
+                raise TypeError(
+                    f"{cls.__name__} overrides {name}, which training does not call: set `comparator` to a Comparator instead"
+                )
 
     @classmethod
     def traits(cls) -> Traits:

@@ -27,6 +27,8 @@ LARGEST, SMALLEST = 1024, 128
 """Each block reads and writes the whole gradient of the table once. Below 128 questions that takes as long as the products."""
 NEGATIVE_NUMBERS = 2**22
 """How many numbers the rows of negatives may have at a time."""
+GROUP_STEP = 0x9E3779B97F4A7C15
+"""How far apart the seeds of the groups of a step are."""
 
 
 class TargetRows(Protocol):
@@ -37,6 +39,9 @@ class TargetRows(Protocol):
 
     def some(self, entities: Tensor) -> Collector:
         """The rows of these entities."""
+
+    def flush(self) -> None:
+        """Hand the gradients of `some` rows over now, so that their memory is free again."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,8 @@ class Batch:
     """What each question counts in a mean over questions."""
     seed: int
     """Everything that is drawn follows from it."""
+    group: int = 0
+    """The number of this group, if the questions of a step are answered in groups."""
 
 
 class Candidates(ABC):
@@ -197,19 +204,20 @@ class Negatives(Candidates):
             return None
         return self._by_relation[torch.as_tensor(batch.relation[batch.question]).long()]
 
-    def drawn(self, batch: Questions, seed: int) -> tuple[Tensor, Tensor]:
-        """The negatives [f, count] of a batch, and which of them are left out."""
+    def drawn(self, batch: Questions, seed: int, group: int = 0) -> tuple[Tensor, Tensor]:
+        """The negatives [f, count] of a batch, and which of them are left out. Each group of a step draws others."""
         assert self._known is not None
-        shape, rng = (batch.facts, self.count), torch.Generator().manual_seed(seed)
+        shape, rng = (batch.facts, self.count), torch.Generator().manual_seed((seed + GROUP_STEP * group) % 2**63)
         ids = torch.randint(self._known.sizes.entities, shape, generator=rng)
-        truths = torch.as_tensor(batch.answers).long()[:, None]
-        out = torch.as_tensor(self._known.holds(batch, ids.numpy())) if self.filtered else ids == truths
+        out = ids == torch.as_tensor(batch.answers).long()[:, None]
+        if self.filtered:
+            out |= torch.as_tensor(self._known.holds(batch, ids.numpy()))
         return ids, out
 
     def __call__(self, comparator: Comparator, loss: Loss, batch: Batch) -> tuple[Tensor, Tensor]:
         """A block of facts at a time."""
         query, targets, questions = batch.query, batch.targets, batch.questions
-        ids, out = (tensor.to(query.device) for tensor in self.drawn(questions, batch.seed))
+        ids, out = (tensor.to(query.device) for tensor in self.drawn(questions, batch.seed, batch.group))
         row, answers = _ids(questions.question, query), _ids(questions.answers, query)
         gradient, total = torch.zeros_like(query), query.new_zeros(())
         size = max(1, NEGATIVE_NUMBERS // (self.count * max(1, query.shape[1])))
@@ -226,6 +234,7 @@ class Negatives(Candidates):
             truths.add_all(by_truths)
             negatives.add_all(by_rivals.flatten(0, 1))
             gradient.index_add_(0, row[part], by_query + by_q[:, 0])
+            targets.flush()
         return total, gradient
 
 

@@ -43,6 +43,8 @@ class Loss:
 
     smoothing: float = 0.0
     """Label smoothing, which needs all entities."""
+    whole_questions = False
+    """True if the loss over all entities needs all answers of a question at once."""
 
     def prepare(self, known: Known, frequency: Tensor) -> None:
         """Learn about the training set before the first step: its facts, and how often each entity is an answer."""
@@ -183,6 +185,8 @@ class BinaryCrossEntropy(Loss):
     Over all entities the truth of a question has a 1 for each of its answers, and the mean is over questions and entities.
     `smoothing` ε turns y into (1 − ε)·y + 1/|E|, as ConvE's program does. Over negatives the mean is over a fact and its negatives.
     """
+
+    whole_questions = True
 
     def __init__(self, smoothing: float = 0.0) -> None:
         self.smoothing = check_share("loss.smoothing", smoothing)

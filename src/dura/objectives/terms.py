@@ -40,9 +40,9 @@ class Objective:
     def __init__(self, terms: list[Term]) -> None:
         self.terms = terms
 
-    def prepare(self, questions: Questions, model: Model) -> None:
-        """Learn about the training set before the first step."""
-        known = Known(questions, model.sizes)
+    def prepare(self, questions: Questions, model: Model, facts: Questions | None = None) -> None:
+        """Learn about the training set before the first step: the questions, and all facts if questions are drawn from them."""
+        known = Known(facts or questions, model.sizes)
         frequency = torch.bincount(torch.as_tensor(questions.answers).long(), minlength=model.sizes.entities)
         for term in self.terms:
             term.loss.prepare(known, frequency.to(model.device, model.dtype))
@@ -71,17 +71,16 @@ def _tails(term: Term, model: Model, query: Tensor, batch: Questions, seed: int)
         loss, gradient = term.candidates(model.comparator, term.loss, Batch(batch, fixed, rows, share, each, seed))
         return loss, query.flatten() @ gradient.flatten() + rows.settle()
     loss, gradient = query.new_zeros(()), torch.zeros_like(query)
-    for index, facts in _groups(model, batch):
+    for number, (index, facts) in enumerate(_groups(model, batch)):
         at = torch.as_tensor(index).to(query.device)
         part = batch.take(index)
         rows = _Targets(model, *(_one(ids, query) for ids in (part.relation, part.time)))
         mine = share[torch.as_tensor(facts).to(query.device)]
-        group = Batch(part, fixed[at], rows, mine, each, seed)
+        group = Batch(part, fixed[at], rows, mine, each, seed, number)
         value, by_query = term.candidates(model.comparator, term.loss, group)
         loss = loss + value
         gradient[at] = by_query
-        if (live := rows.settle()).requires_grad:
-            live.backward()  # at once: the targets of all groups would not fit in memory
+        rows.flush()  # at once: the targets of all groups would not fit in memory
     return loss, query.flatten() @ gradient.flatten()
 
 
@@ -118,7 +117,8 @@ class _Targets:
 
     def __init__(self, model: Model, relation: Tensor | None = None, time: Tensor | None = None) -> None:
         self.model, self.relation, self.time = model, relation, time
-        table = None if model.grouped_by else model.target_table
+        own = model.grouped_by or type(model).targets is not Model.targets
+        table = None if own else model.target_table
         if table is not None and not isinstance(table, Table):
             raise BadInput("the tables of this model are packed, so it can be asked but not trained")
         self.table = table
@@ -126,16 +126,21 @@ class _Targets:
         self._picked: list[tuple[Tensor, Gathered]] = []
 
     def every(self) -> Collector:
-        if self.table is not None:
-            return self.table
-        return self._computed(None)
+        if self.table is None:
+            return self._computed(None)
+        return self.table if self.table.requires_grad else Gathered(self.table.rows)
 
     def some(self, entities: Tensor) -> Collector:
         if self.table is None:
             return self._computed(entities)
         rows = Gathered(self.table.rows.index_select(0, entities))
-        self._picked.append((entities, rows))
+        if self.table.requires_grad:
+            self._picked.append((entities, rows))
         return rows
+
+    def flush(self) -> None:
+        if (live := self.settle()).requires_grad:
+            live.backward()
 
     def _computed(self, entities: Tensor | None) -> Collector:
         count = self.model.sizes.entities if entities is None else len(entities)
@@ -156,6 +161,7 @@ class _Targets:
             self.table.add_rows(entities, rows.gradient())
         for live, rows in self._live:
             carrier = carrier + live.flatten() @ rows.gradient().flatten()
+        self._picked, self._live = [], []
         return carrier
 
 
@@ -170,6 +176,9 @@ class _Whole:
 
     def some(self, entities: Tensor) -> Collector:
         raise NotImplementedError("relations and times are compared with all others")
+
+    def flush(self) -> None:
+        """The caller reads the gradient."""
 
 
 def _between(term: Term, model: Model, query: Tensor, batch: Questions, seed: int) -> tuple[Tensor, Tensor]:

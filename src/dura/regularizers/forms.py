@@ -100,7 +100,7 @@ class N3(Regularizer):
         """The nuclear 3-norm's variational form."""
         entities = cubes(factors.head, factors.complex, factors.counts) + cubes(factors.tail, factors.complex)
         parts = [cubes(part, factors.complex, factors.relation_counts) for part in factors.relation]
-        return torch.stack(parts).sum() + len(parts) * entities
+        return torch.stack(parts).sum() + len(parts) * entities if parts else entities
 
 
 class DURA(Regularizer):

@@ -15,7 +15,7 @@ from torch import Tensor
 from dura.config import Component, Experiment
 from dura.data.graph import Graph
 from dura.data.questions import Questions
-from dura.models import MODELS, Model, adopt
+from dura.models import MODELS, Dot, Model, Temporal, adopt
 from dura.objectives import CANDIDATES, LOSSES, Objective, objective_of
 from dura.registry import Registry
 from dura.regularizers import REGULARIZERS, Regularizer, Smoothness
@@ -70,6 +70,10 @@ def build(experiment: Experiment, sizes: Sizes) -> Parts:
     regularizer.check(experiment.regularizer.name, experiment.model.name, kind.traits())
     objective = build_objective(experiment)
     model = build_model(experiment, sizes, experiment.training.device)
+    if experiment.training.precision == "bf16" and not isinstance(model.comparator, Dot):
+        raise BadInput(
+            f"training.precision is 'bf16', but {experiment.model.name!r} does not score by inner products: use 'float32'"
+        )
     settings = experiment.optimizer
     return Parts(
         model,
@@ -85,6 +89,10 @@ def build_objective(experiment: Experiment) -> Objective:
     loss = LOSSES.build(experiment.loss.name, experiment.loss.options)
     candidates = CANDIDATES.build(experiment.candidates.name, experiment.candidates.options)
     candidates.product_type = product_type(experiment.training.precision, experiment.training.device)
+    if loss.whole_questions and candidates.kind == "all" and experiment.training.batching == "facts":
+        raise BadInput(
+            f"the loss {experiment.loss.name!r} needs all answers of a question at once: set training.batching = 'questions'"
+        )
     terms = experiment.terms
     return objective_of({"tails": terms.tails, "relations": terms.relations, "times": terms.times}, loss, candidates)
 
@@ -101,7 +109,7 @@ def _check_times(experiment: Experiment, kind: type[Model], sizes: Sizes) -> Non
             f"the facts of this graph have times, but {name!r} is a static model: use 'tcomplex', or read the graph without "
             "its times (--columns 0,1,2)"
         )
-    if smooth.weight and not kind.temporal:
+    if smooth.weight and not issubclass(kind, Temporal):
         raise BadInput(f"smoothness.weight is {smooth.weight}, but {name!r} has no times")
     if smooth.weight and not kind.diagonal and smooth.p not in ("auto", 2):
         raise BadInput(

@@ -258,6 +258,7 @@ def _trainer(
         stopped=stopped,
         smooth=_smoothness(parts, graph),
         redraw=partial(questions_of, experiment, graph) if graph.intervals else None,
+        facts=graph.training_facts if graph.intervals else None,
     )
 
 

@@ -33,7 +33,7 @@ class Trained:
     """
 
     def __init__(self, model: Model, graph: Graph, experiment: Experiment, path: Path | None = None) -> None:
-        self.model, self.graph, self.experiment, self.path = model, graph, experiment, path
+        self.model, self.graph, self.experiment, self.path = model.eval(), graph, experiment, path
 
     def __repr__(self) -> str:
         e = self.experiment

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from dura import world
 from dura.config import Experiment
 from dura.text import printable
 from dura.training.trainer import Listener, Progress
@@ -114,7 +115,7 @@ def display(
 
     console = console or Console(stderr=True)
     epochs = experiment.training.epochs
-    if quiet:
+    if quiet or not world.leads():
         yield Quiet()
     elif not console.is_terminal:
         yield Lines(epochs)

@@ -92,7 +92,7 @@ class Trainer:
     """Trains `model` in place on `questions`. `run` returns the final progress; `best_state` is the model's best state.
 
     `smooth` is a penalty on the tables that adds its own gradient at each step. `redraw` gives the questions of an epoch, if they
-    differ from epoch to epoch.
+    differ from epoch to epoch; `facts` are then all training facts, which losses and candidates may count and filter.
     """
 
     def __init__(
@@ -110,6 +110,7 @@ class Trainer:
         stopped: Callable[[], bool] = lambda: False,
         smooth: Callable[[], Tensor | float] = lambda: 0.0,
         redraw: Callable[[int], Questions] | None = None,
+        facts: Questions | None = None,
     ) -> None:
         self.model, self.objective, self.regularizer, self.optimizer = (
             model,
@@ -123,7 +124,7 @@ class Trainer:
         self.progress = Progress()
         self.best_state: dict[str, Tensor] = {}
         self.device = model.device
-        objective.prepare(questions, model)
+        objective.prepare(questions, model, facts)
         self._normed = any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in model.modules())
         self.rates = [group["lr"] for group in optimizer.param_groups]
         self.steps_in_epoch = math.ceil(len(questions) / plan.batch)
@@ -136,7 +137,7 @@ class Trainer:
         """Train from `progress` to the last epoch, or until validation stops improving."""
         while not self.progress.done and self.progress.epoch < self.plan.epochs:
             self._epoch()
-        if not all(bool(tensor.isfinite().all()) for tensor in self.model.state().values()):
+        if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
             raise DuraError(self._diverged(math.nan, math.nan))
         if not self.progress.done:
             self.progress = replace(self.progress, done=True)
@@ -193,7 +194,8 @@ class Trainer:
         loss, carrier = self.objective(self.model, factors.query, batch, seed)
         penalty, smooth = self.regularizer(factors), self.smooth()
         # A scalar that carries the gradients: if backward is given tensors, torch imports sympy, which takes most of a second.
-        torch.add(carrier, penalty).backward()
+        if (total := torch.add(carrier, penalty)).requires_grad:
+            total.backward()
         return float(loss.detach()), float(penalty.detach() + smooth)
 
     @contextmanager
@@ -214,7 +216,7 @@ class Trainer:
     def _update(self) -> None:
         """One step of the optimizer; then the gradients count as zero."""
         for table in self.model.parameters():
-            if isinstance(table, Table):
+            if isinstance(table, Table) and table.requires_grad:
                 table.gradient()
         self.optimizer.step()
         for table in self.model.parameters():
