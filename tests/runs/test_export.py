@@ -20,8 +20,8 @@ from dura.data.vocabulary import Vocabulary
 from dura.evaluation import rank
 from dura.models import MODELS, Model
 from dura.records import RunFolder
-from dura.runs.export import export_and_measure
 from dura.runs.run import resume
+from dura.runs.smaller import export_and_measure
 from dura.runs.trained import Trained
 from dura.tables.packed import Csr, NumberType, Packed
 from dura.training.checkpoint import Checkpoints

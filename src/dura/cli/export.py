@@ -45,7 +45,7 @@ def export(
     if float16 and int8:
         raise BadInput("numbers are stored in one way: give --float16 or --int8, not both")
     from dura.runs.api import open as open_run
-    from dura.runs.export import export_and_measure
+    from dura.runs.smaller import export_and_measure
 
     dtype: NumberType = "float16" if float16 else "int8" if int8 else "float32"
     splits: list[Split] = ["valid", "test"] if test else ["valid"]

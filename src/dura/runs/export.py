@@ -6,48 +6,53 @@ packed table is stored as TABLE.data, with TABLE.scale if it is int8, and TABLE.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor
 
 from dura.analysis.sparsity import entity_tables, thresholds
 from dura.config import Experiment
+from dura.data.graph import Graph
 from dura.models import Model, adopt
 from dura.records import PACKED, PLAIN, RunFolder
 from dura.runs.build import blank_model
 from dura.runs.store import write_graph
 from dura.tables.packed import NUMBER_TYPES, Csr, NumberType, Packed, Small, open_packed
 from dura.training.checkpoint import Checkpoints
-from dura.types import BadInput, DuraError, Sizes, Split
-
-if TYPE_CHECKING:
-    from dura.evaluation import Result
-    from dura.runs.trained import Trained
+from dura.types import BadInput, DuraError, Sizes
 
 FORMAT = 1
 """The newest format of packed tables that this program reads, and the one it writes."""
 
 
 def export(
-    trained: Trained, path: str | Path, *, sparse: float | None = None, dtype: NumberType = "float32"
+    model: Model,
+    graph: Graph,
+    experiment: Experiment,
+    path: str | Path,
+    *,
+    source: Path | None = None,
+    sparse: float | None = None,
+    dtype: NumberType = "float32",
 ) -> RunFolder:
     """Write a run folder without the state of training. `sparse` is the share of the entities' entries to make zero.
 
-    Without `sparse` and `dtype` the tables are written as they are. Packed tables stay packed.
+    Without `sparse` and `dtype` the tables are written as they are. Packed tables stay packed. `source` is the run that the model
+    comes from, if it has one.
     """
     out = Path(path)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise BadInput(f"{out} exists and is not an empty folder; name a new folder to export to")
-    if trained.path is not None and trained.path.resolve() in out.resolve().parents:
+    if source is not None and source.resolve() in out.resolve().parents:
         raise BadInput(f"{out} is inside the run that is exported; name a folder next to it")
-    tensors, packed = _stored(trained.model, sparse, dtype)
+    tensors, packed = _stored(model, sparse, dtype)
     folder = RunFolder.create(out)
-    folder.write_settings(trained.experiment.to_toml())
+    folder.write_settings(experiment.to_toml())
     folder.append({"kind": "export", **packed})
     Checkpoints(folder.path / "checkpoints").save_best(0, tensors, {"packed": packed} if packed else {})
-    write_graph(folder, trained.graph, PACKED if packed else PLAIN)
+    write_graph(folder, graph, PACKED if packed else PLAIN)
     return folder
 
 
@@ -59,8 +64,8 @@ def _stored(model: Model, sparse: float | None, dtype: NumberType) -> tuple[dict
     if own:
         if sparse is not None or dtype != "float32":
             entity_tables(model)  # raises: packed tables cannot be packed again
-        zeros = _zeros(model) if any(isinstance(table, Csr) for table in own.values()) else None
-        about: dict[str, Any] = {"format": FORMAT, "dtype": next(iter(own.values())).number_type, "sparse": zeros}
+        share = zeros(model) if any(isinstance(table, Csr) for table in own.values()) else None
+        about: dict[str, Any] = {"format": FORMAT, "dtype": next(iter(own.values())).number_type, "sparse": share}
     elif sparse is None and dtype == "float32":
         return {name: tensor.cpu() for name, tensor in model.state().items()}, {}
     else:
@@ -123,61 +128,12 @@ def _dense(parts: Mapping[str, Tensor], like: Tensor) -> Tensor:
     return open_packed(parts, (lines, like.shape[-1])).unpacked().reshape(like.shape)
 
 
-def export_and_measure(
-    trained: Trained,
-    path: Path,
-    *,
-    sparse: float | None = None,
-    dtype: NumberType = "float32",
-    splits: Sequence[Split] = ("valid",),
-    progress: Callable[[int, int], None] | None = None,
-) -> dict[str, Any]:
-    """Export a run, then measure how much smaller it is and how much its metrics change.
-
-    Returns plain values: the bytes of the tables and of the folder, and the metrics on each split that has facts, all before and
-    after. They are also added to the records of the exported run.
-    """
-    from dura.runs.trained import open_run
-
-    folder = export(trained, path, sparse=sparse, dtype=dtype)
-    exported = open_run(path)
-    splits = [split for split in splits if len(trained.graph.facts(split))]
-    report = {
-        "sparse": sparse,
-        "dtype": folder.records()[0].get("dtype", dtype),
-        "threshold": folder.records()[0].get("threshold"),
-        "zeros": None if sparse is None else _zeros(exported.model),
-        "bytes": {
-            "tables": {"before": _bytes(trained.model), "after": _size(path / "checkpoints", "best-*")},
-            "folder": {"before": _size(trained.path, "**/*"), "after": _size(path, "**/*")},
-        },
-        "figures": {
-            split: {
-                "before": _metrics(trained.evaluate(split, progress=progress)),
-                "after": _metrics(exported.evaluate(split, progress=progress)),
-            }
-            for split in splits
-        },
-    }
-    folder.append({"kind": "measured", "run": str(trained.path), **report})
-    return report
-
-
-def _metrics(result: Result) -> dict[str, float]:
-    return {"mrr": result.mrr, **{f"hits@{k}": share for k, share in result.hits.items()}}
-
-
-def _zeros(model: Model) -> float:
+def zeros(model: Model) -> float:
     """The share of entries that are not stored in the sparse tables."""
     tables = [table for table in model.entity_tables.values() if isinstance(table, Csr)]
     return 1 - sum(len(table.data) for table in tables) / sum(len(table) * table.shape[1] for table in tables)
 
 
-def _bytes(model: Model) -> int:
+def bytes_of(model: Model) -> int:
     """The bytes of all tables if they are stored as they are."""
     return sum(tensor.numel() * tensor.element_size() for tensor in _stored(model, None, "float32")[0].values())
-
-
-def _size(folder: Path | None, pattern: str) -> int | None:
-    """The bytes of the matching files in a folder. None if the model has no folder."""
-    return None if folder is None else sum(file.stat().st_size for file in folder.glob(pattern) if file.is_file())

@@ -141,14 +141,15 @@ class Trained:
         """
         from dura.runs.export import export
 
-        return export(self, path, sparse=sparse, dtype=dtype).path
+        kept = export(self.model, self.graph, self.experiment, path, source=self.path, sparse=sparse, dtype=dtype)
+        return kept.path
 
     def describe(self) -> dict[str, Any]:
         """The model, its graph, and how its tables are stored in memory, as plain values."""
         from dura.tables.packed import Csr, Packed
 
         model, graph = self.model, self.graph
-        packed = [table for table in vars(model).values() if isinstance(table, Packed)]
+        packed = [table for table in model.entity_tables.values() if isinstance(table, Packed)]
         size = sum(table.bytes for table in packed) + sum(p.numel() * p.element_size() for p in model.parameters())
         return {
             "dura": __version__,
