@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import os
 import pickle
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
@@ -313,3 +314,16 @@ def test_with_component_drops_the_old_options() -> None:
         BadInput, match=r"'training' is not a part with a name; the parts with a name are model, regularizer,"
     ):
         Experiment().with_component("training", "x")
+
+
+def test_a_pipe_is_not_read_as_settings(tmp_path: Path) -> None:
+    path = tmp_path / "pipe.toml"
+    os.mkfifo(path)
+    with pytest.raises(BadInput, match=r"pipe\.toml: cannot be read: it is not a regular file"):
+        Experiment.from_toml(path)
+
+
+def test_both_forms_of_the_objective_together_are_refused() -> None:
+    sentence = "objective and loss are both set, but objective is the older form of loss and candidates: keep one"
+    assert sentence in refused("[objective]\nname = 'cross-entropy'\n[loss]\nname = 'binary'")
+    assert "terms.relations must be at least 0 and below 1e+30" in refused("[terms]\nrelations = 1e300")

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any, NoReturn
 
 MOST_DEPTH = 32
@@ -24,6 +26,13 @@ _UNSAFE, _UNSAFE_LINE = re.compile(f"[{_CONTROL}]"), re.compile(f"[\\n{_CONTROL}
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
 _LONG_KEY = re.compile(f"(?<![\\w-])(?:{_PART}){{{MOST_DEPTH}}}")
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def read_toml(source: Traversable) -> Any:
+    """The value of a TOML file. A pipe or a device is not read: it may never end."""
+    if isinstance(source, Path) and source.exists() and not source.is_file():
+        raise OSError(None, "it is not a regular file")
+    return parse_toml(source.read_bytes().decode("utf-8"))
 
 
 def printable(text: str, *, lines: bool = True) -> str:

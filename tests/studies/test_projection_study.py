@@ -116,7 +116,7 @@ def test_a_collapsed_run_is_named(umls_runs: Path, tmp_path: Path) -> None:
     with torch.no_grad():
         table_of(trained.model).fill_(0)
     trained.save(tmp_path / "flat")
-    with pytest.raises(DuraError, match="flat: all answers have the same row"):
+    with pytest.raises(DuraError, match="flat: all answers have the same embedding"):
         compute([tmp_path / "flat"], more_than=20)
 
 

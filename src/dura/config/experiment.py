@@ -16,7 +16,7 @@ import tomli_w
 from dura.config.sections import GraphSettings, Section, SmoothnessSettings, TermSettings, TrainingSettings
 from dura.config.versions import VERSION, current, objective
 from dura.registry import Scalar, Value, check_value, did_you_mean
-from dura.text import parse_toml, shown
+from dura.text import parse_toml, read_toml, shown
 from dura.types import BadInput
 
 _COMPONENTS = ("model", "regularizer", "loss", "candidates", "optimizer")
@@ -101,8 +101,7 @@ class Experiment:
         """The experiment of a TOML text (str) or file (Path). Errors begin with `where`."""
         where = where or ("settings" if isinstance(source, str) else str(source))
         try:
-            text = source if isinstance(source, str) else source.read_bytes().decode("utf-8")
-            data = parse_toml(text)
+            data = parse_toml(source) if isinstance(source, str) else read_toml(source)
         except OSError as error:
             raise BadInput(f"{where}: cannot be read: {error.strerror or error}") from error
         except UnicodeDecodeError as error:

@@ -15,6 +15,8 @@ Precision = Literal["float32", "tf32", "bf16"]
 Share = float | Literal["auto"]
 
 N = TypeVar("N", int, float)
+LARGEST = 1e30
+"""Weights stay below this: larger ones do not fit in 32-bit numbers."""
 
 
 def _least(default: N, least: float, below: float | None = None) -> N:
@@ -60,7 +62,7 @@ class GraphSettings:
 class SmoothnessSettings:
     """How similar neighbouring times should be; temporal models only."""
 
-    weight: float = _least(0.0, 0)
+    weight: float = _least(0.0, 0, LARGEST)
     """The weight of Λ_p; 0 turns it off."""
     p: Literal["auto", 2, 3, 4, 5] = "auto"
     """The norm. "auto" is 3, or 2 if times are matrices."""
@@ -73,9 +75,9 @@ class SmoothnessSettings:
 class TermSettings:
     """How much each hole of a fact counts in training: (h, r, ?), (h, ?, t) and, for temporal models, (h, r, t, ?)."""
 
-    tails: float = _least(1.0, 0)
-    relations: float = _least(0.0, 0)
-    times: float = _least(0.0, 0)
+    tails: float = _least(1.0, 0, LARGEST)
+    relations: float = _least(0.0, 0, LARGEST)
+    times: float = _least(0.0, 0, LARGEST)
 
     def __post_init__(self) -> None:
         _check_fields(self, "terms")

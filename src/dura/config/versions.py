@@ -23,6 +23,10 @@ def current(data: Mapping[str, Any]) -> Mapping[str, Any]:
     _check_version(version)
     if "objective" not in data or (version >= 2 and "version" in data):
         return data
+    if both := [table for table in ("loss", "candidates") if table in data]:
+        raise BadInput(
+            f"objective and {both[0]} are both set, but objective is the older form of loss and candidates: keep one"
+        )
     given = data["objective"]
     if not isinstance(given, Mapping):
         raise BadInput(f"objective must be a table, [objective], not {given!r}")

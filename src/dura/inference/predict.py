@@ -101,6 +101,8 @@ def _answers(graph: Graph, entities: list[int], scores: list[float], known: list
 
 def check_count(k: int) -> None:
     """Refuse a number of answers below 1."""
+    if isinstance(k, bool) or not isinstance(k, int):
+        raise BadInput(f"k is {k!r}, but it must be a whole number")
     if k < 1:
         raise BadInput(f"k is {k}, but it must be at least 1")
 

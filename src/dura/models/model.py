@@ -111,7 +111,9 @@ class Model(nn.Module, ABC):
 
     def reverse(self, tail: Tensor, relation: Tensor, time: Tensor | None = None) -> Tensor:
         """The query of (?, relation, tail) with the parameters of the relation itself [b, w]; see `adjoint`."""
-        raise NotImplementedError(f"{type(self).__name__} has no adjoint")
+        raise BadInput(
+            f"the regularizer needs reverse queries, and the model {type(self).__name__} has none: use another one"
+        )
 
     def between(
         self, ask: Ask, head: Tensor, relation: Tensor, tail: Tensor, time: Tensor | None = None

@@ -80,6 +80,8 @@ def fit(
     `dura train --resume` read. `progress` shows a live display (the default on a terminal). `track` names trackers that get the
     curves too ("tensorboard", "mlflow"), or holds a `dura.Tracker` of your own.
     """
+    if not isinstance(graph, Graph):
+        raise BadInput(f"fit takes a graph, not {graph!r}: load or read it first, such as dura.load('umls')")
     choices = Choices(
         preset,
         model=model,

@@ -69,6 +69,12 @@ def build(experiment: Experiment, sizes: Sizes) -> Parts:
     _check_terms(experiment, kind)
     regularizer.check(experiment.regularizer.name, experiment.model.name, kind.traits())
     objective = build_objective(experiment)
+    samples = experiment.candidates.options.get("samples")
+    if isinstance(samples, int) and samples > 10 * max(sizes.entities, 1000):
+        raise BadInput(
+            f"candidates.samples is {samples:,}, but the graph has {sizes.entities:,} entities: draw fewer, or use "
+            "candidates.name = 'all'"
+        )
     model = build_model(experiment, sizes, experiment.training.device)
     if experiment.training.precision == "bf16" and not isinstance(model.comparator, Dot):
         raise BadInput(

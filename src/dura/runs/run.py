@@ -113,6 +113,12 @@ def summary(trained: Trained) -> dict[str, Any]:
     assert trained.path is not None
     records = RunFolder.open(trained.path).records()
     epochs, best = curve(records), best_epoch(records)
+    kept = next(
+        (o.state.get("epoch") for o in Checkpoints(trained.path / "checkpoints").outlines() if "best" in o.path.name),
+        None,
+    )
+    if best is not None and kept not in (None, best["epoch"]):  # the best tables were lost, and others took their place
+        best = next((record for record in epochs if record["epoch"] == kept and "valid" in record), None)
     return {
         "run": str(trained.path),
         "graph": trained.graph.name,

@@ -35,7 +35,7 @@ from dura.config import Experiment
 from dura.registry import Scalar, check_value, did_you_mean
 from dura.runs.api import choose
 from dura.runs.presets import presets
-from dura.text import parse_toml
+from dura.text import read_toml
 from dura.types import BadInput, Sizes
 
 Method = Literal["tpe", "grid", "each"]
@@ -173,7 +173,7 @@ class Sweep:
         """The sweep of a file."""
         where = where or str(source)
         try:
-            return cls.from_dict(parse_toml(source.read_bytes().decode("utf-8")), where)
+            return cls.from_dict(read_toml(source), where)
         except OSError as error:
             raise BadInput(f"{where}: cannot be read: {error.strerror or error}") from error
         except ValueError as error:

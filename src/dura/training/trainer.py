@@ -234,9 +234,10 @@ class Trainer:
 
     def _diverged(self, loss: float, penalty: float) -> str:
         p = self.progress
+        weight = "smaller" if math.isfinite(loss) else "larger"
         return (
             f"the loss became {loss} and the penalty {penalty} at step {p.step + 1} of epoch {p.epoch + 1}; "
-            "train again with a smaller learning rate (--lr) or a larger regularizer.weight"
+            f"train again with a smaller learning rate (--lr) or a {weight} regularizer.weight"
         )
 
     # -- between steps and epochs -----------------------------------------------------------------------------------
