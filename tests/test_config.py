@@ -182,7 +182,7 @@ REFUSALS = {
     "[objective]\nname = 'hinge'": "the objective 'hinge' is not known; known are cross-entropy, sampled-cross-entropy, "
     "or set loss.name and candidates.name",
     "[terms]\ntails = 0": "all weights in terms are zero, so there is nothing to train; set terms.tails = 1",
-    "[terms]\nrelations = -1": "terms.relations must be at least 0, not -1.0",
+    "[terms]\nrelations = -1": "terms.relations must be at least 0 and below 1e+30, not -1.0",
     "version = 0": "version must be at least 1, not 0",
     "version = '1'": "version must be a whole number, not the text '1'",
 }
