@@ -1,8 +1,8 @@
 """Table: the rows of a model, with a gradient that is collected in place.
 
 torch's own lookup builds a dense table of zeros in every backward pass, and clearing a gradient is one more pass over the memory.
-Here gradient rows are added in place. A product that reaches every row overwrites what the last step left. The optimizer can ask
-which rows have a gradient at all.
+Here a gradient of few rows is kept as these rows, and a table-sized gradient exists only if something reaches most rows. A product
+that reaches every row overwrites what the last step left. The optimizer can ask which rows have a gradient at all.
 """
 
 from __future__ import annotations
@@ -65,14 +65,23 @@ class Table(nn.Parameter):
     """
 
     _index: list[Tensor]
+    _rows: list[tuple[Tensor, Tensor]]
     _whole: bool
-    _spent: bool
+    _live: bool
+    """True if `grad` holds the gradient of this step."""
+    _clean: bool
+    """True if `grad` is zero everywhere, so that it need not be cleared."""
 
     def __new__(cls, data: Tensor, requires_grad: bool = True) -> Table:
         """The gradient begins as nothing."""
         table: Table = super().__new__(cls, data, requires_grad)
-        table._index, table._whole, table._spent = [], False, False
+        table._index, table._rows, table._whole, table._live, table._clean = [], [], False, False, False
         return table
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first row that is here and the one after the last: all of them."""
+        return 0, len(self)
 
     def read(self, index: Tensor) -> Tensor:
         """The rows at `index`. When backward runs, their gradient is added to the table's in place."""
@@ -90,15 +99,35 @@ class Table(nn.Parameter):
         """The gradient since the last `forget`, with zeros where nothing was added."""
         if self.grad is None:
             self.grad = torch.zeros_like(self)
-        elif self._spent:
+        elif not self._live and not self._clean:
             self.grad.zero_()
-        self._spent = False
+        self._live, self._clean = True, False
+        for index, rows in self._rows:
+            self.grad.index_add_(0, index, rows)
+        self._rows = []
         return self.grad
 
     def add_rows(self, index: Tensor, gradient: Tensor) -> None:
-        """Add `gradient[i]` to the gradient of row `index[i]`."""
-        self.gradient().index_add_(0, index, gradient)
+        """Add `gradient[i]` to the gradient of row `index[i]`. The rows are kept as they are until someone needs a whole table."""
+        if self._live:
+            self.gradient().index_add_(0, index, gradient)
+        else:
+            self._rows.append((index, gradient))
         self._index.append(index)
+
+    def gradient_of(self, rows: Tensor) -> Tensor:
+        """The gradient of these rows, which must be all that `used` names, ascending."""
+        if self._live:
+            return self.gradient().index_select(0, rows)
+        some = self.new_zeros(len(rows), *self.shape[1:])
+        for index, gradient in self._rows:
+            some.index_add_(0, torch.searchsorted(rows, index), gradient)
+        return some
+
+    def set_gradient(self, rows: Tensor, gradient: Tensor) -> None:
+        """Replace the gradient: these rows, ascending, have this one and all others have none."""
+        self.forget()
+        self.add_rows(rows, gradient)
 
     def add_all(self, gradient: Tensor) -> None:
         """Add to the gradient of all rows."""
@@ -114,10 +143,12 @@ class Table(nn.Parameter):
 
     def add_product(self, left: Tensor, right: Tensor) -> None:
         """Add leftᵀ·right to the gradient of all rows."""
-        blank = self.grad is None or self._spent
+        if self._rows:
+            self.gradient()
+        blank = not self._live
         if self.grad is None:
             self.grad = torch.empty_like(self)
-        self._whole, self._spent = True, False
+        self._whole, self._live, self._clean = True, True, False
         if left.dtype != self.dtype:
             product = torch.mm(left.mT, right)
             self.grad = self.grad.copy_(product) if blank else self.grad.add_(product)
@@ -135,13 +166,10 @@ class Table(nn.Parameter):
 
     def forget(self) -> None:
         """End a step: the gradient counts as zero from now on."""
-        if self.grad is not None and not self._spent:
-            rows = self.used()
-            if rows is None:
-                self._spent = True
-            else:
-                self.grad.index_fill_(0, rows.to(self.device), 0)
-        self._index, self._whole = [], False
+        if self._live and self.grad is not None and (rows := self.used()) is not None:
+            self.grad.index_fill_(0, rows.to(self.device), 0)
+            self._clean = True
+        self._index, self._rows, self._whole, self._live = [], [], False, False
 
 
 class _Read(torch.autograd.Function):

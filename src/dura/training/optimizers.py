@@ -42,11 +42,15 @@ class RowAdagrad(torch.optim.Adagrad):
     def step(self, closure: Any = None) -> Any:
         """One step. Tables with a gradient in most rows use torch's own step."""
         assert closure is None
-        put_by: list[tuple[Table, Tensor]] = []
+        put_by: list[tuple[Table, Tensor | None]] = []
         for group in self.param_groups:
             for table in group["params"]:
-                rows = table.used() if isinstance(table, Table) and _still(group) else None
-                if rows is not None and table.grad is not None:
+                if not isinstance(table, Table) or not table.requires_grad:
+                    continue
+                rows = table.used() if _still(group) else None
+                if rows is None:
+                    table.gradient()
+                else:
                     _step_rows(table, rows.to(table.device), self.state[table], group)
                     put_by.append((table, table.grad))
                     table.grad = None
@@ -63,19 +67,18 @@ def _still(group: Mapping[str, Any]) -> bool:
 
 def _step_rows(table: Table, rows: Tensor, state: Mapping[str, Tensor], group: Mapping[str, Any]) -> None:
     """A step of Adagrad on these rows only."""
-    assert table.grad is not None
-    total, gradient, rate, eps = state["sum"], table.grad, float(group["lr"]), group["eps"]
+    total, rate, eps = state["sum"], float(group["lr"]), group["eps"]
     if rate > torch.finfo(table.dtype).max:
         rate = math.inf  # torch accepts no larger number here, and the tables become infinite anyway
     if table[0].numel() >= LARGE_ROW:
-        whole = (table, gradient, total)
+        whole = (table, table.gradient(), total)
         views, gradients, totals = ([tensor[row] for row in rows.tolist()] for tensor in whole)
         adagrad(
             views, gradients, totals, [state["step"].clone() for _ in views], fused=group["fused"], lr=rate, eps=eps,
             weight_decay=0.0, lr_decay=0.0, maximize=False,
         )  # fmt: skip
     else:
-        here = gradient.index_select(0, rows)
+        here = table.gradient_of(rows)
         seen = total.index_select(0, rows).addcmul_(here, here)
         total.index_copy_(0, rows, seen)
         table.index_add_(0, rows, here.div_(seen.sqrt_().add_(eps)), alpha=-rate)
