@@ -34,6 +34,8 @@ class DuraError(Exception):
     """Something the user can fix, said in one sentence. The command line prints it and ends with `exit_code`."""
 
     exit_code = 1
+    shared = False
+    """True if every process of a job raises it. Only the first one prints it then."""
 
 
 class BadInput(DuraError):
@@ -91,6 +93,9 @@ class Factors:
     read_apart: Callable[[Literal["relation", "time"]], tuple[Tensor, Tensor]] | None = None
     """For dated facts and diagonal relations: h·X̄ [q, w] and Σ ‖t·Xᵀ‖², where X is the row of the relation or of the time."""
 
+    whole: int = 0
+    """The number of facts in the whole batch, if this is only a part of it."""
+
     @cached_property
     def tail(self) -> Tensor:
         """The answers' rows [f, w]."""
@@ -117,8 +122,8 @@ class Factors:
 
     @property
     def facts(self) -> int:
-        """The number of facts in the batch."""
-        return int(self.question.shape[0])
+        """The number of facts in the batch: what a mean over facts divides by."""
+        return self.whole or int(self.question.shape[0])
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,90 @@
+"""Joining: start torch's process group and find the place in the grid."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from datetime import timedelta
+from typing import Any
+
+from dura.types import BadInput
+from dura.world.place import SECONDS, Grid, here, leads, rank, reaching, restarts, size, variable
+
+
+def join(shards: int = 0, replicas: int = 1, device: str = "cpu", seconds: float = SECONDS) -> Grid:
+    """Join the other processes of the job. Without torchrun this does nothing. A second call has no effect.
+
+    `shards` = 0 means as many as the processes allow. `seconds` is how long a process waits for another one.
+    """
+    count = size()
+    if count == 1 or here.grid.groups is not None:
+        return here.grid
+    shards = shards or count // replicas
+    if shards * replicas != count:
+        raise BadInput(
+            f"world.shards · world.replicas is {shards} · {replicas} = {shards * replicas}, but torchrun started {count} "
+            f"process{'es' * (count > 1)}; change --nproc-per-node, or the settings"
+        )
+    groups = _start(shards, replicas, device, seconds)
+    here.grid = Grid(shards, replicas, rank(), groups, device, seconds)
+    return here.grid
+
+
+def _start(shards: int, replicas: int, device: str, seconds: float) -> dict[str, Any]:
+    """Start torch's process group and make the groups of the grid."""
+    import atexit
+
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import init_device_mesh
+
+    wait = timedelta(seconds=seconds)
+    cuda = device.startswith("cuda")
+    with reaching():
+        store = _store(wait)
+        dist.init_process_group(
+            "cpu:gloo,cuda:nccl" if cuda else "gloo", store=store, rank=rank(), world_size=size(), timeout=wait
+        )
+        mesh = init_device_mesh("cuda" if cuda else "cpu", (replicas, shards), mesh_dim_names=("replicas", "shards"))
+        # A mesh names its dimensions: the group "shards" runs along a row of the grid.
+        groups = {"shards": mesh.get_group("shards"), "replicas": mesh.get_group("replicas"), "all": dist.group.WORLD}
+    atexit.register(leave)
+    return groups
+
+
+def leave() -> None:
+    """Leave the job. The process is alone again."""
+    if here.grid.groups is None:
+        return
+    import torch.distributed as dist
+
+    here.grid = Grid()
+    with contextlib.suppress(RuntimeError, ValueError):
+        dist.destroy_process_group()
+
+
+def _store(wait: timedelta) -> Any:
+    """The store by which the processes find each other. Refuses processes that were told another number of processes."""
+    from torch._C._distributed_c10d import PrefixStore, TCPStore
+
+    address, port = os.environ.get("MASTER_ADDR", ""), variable("MASTER_PORT", 0, least=0)
+    if not address or not port:
+        raise BadInput(
+            "WORLD_SIZE is set, but MASTER_ADDR or MASTER_PORT is not; start the processes with torchrun, or unset WORLD_SIZE"
+        )
+    by_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    first = leads() and not by_agent
+    store = TCPStore(address, port, None, first, timeout=wait, wait_for_workers=False, multi_tenant=True)
+    named = PrefixStore(f"dura/{restarts()}", store)
+    named.set(f"size/{rank()}", str(size()))
+    for other in range(size()) if leads() else (0,):
+        told = int(named.get(f"size/{other}"))
+        if told != size():
+            pair = sorted([(rank(), size()), (other, told)])
+            said = " and ".join(f"process {number} was told {value}" for number, value in pair)
+            time.sleep(2 * leads())  # the store ends with this process, and others are about to read it
+            raise BadInput(
+                f"the processes disagree about their number: {said} (WORLD_SIZE); start all of them with the same --nnodes "
+                "and --nproc-per-node"
+            )
+    return named
