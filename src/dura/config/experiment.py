@@ -13,14 +13,32 @@ from typing import Any
 
 import tomli_w
 
-from dura.config.sections import GraphSettings, Section, SmoothnessSettings, TermSettings, TrainingSettings
+from dura.config.sections import (
+    GraphSettings,
+    Section,
+    SmoothnessSettings,
+    TermSettings,
+    TrainingSettings,
+    WorldSettings,
+)
 from dura.config.versions import VERSION, current, objective
 from dura.registry import Scalar, Value, check_value, did_you_mean
 from dura.text import parse_toml, read_toml, shown
 from dura.types import BadInput
 
 _COMPONENTS = ("model", "regularizer", "loss", "candidates", "optimizer")
-_TABLES = ("graph", "model", "regularizer", "loss", "candidates", "terms", "optimizer", "smoothness", "training")
+_TABLES = (
+    "graph",
+    "model",
+    "regularizer",
+    "loss",
+    "candidates",
+    "terms",
+    "optimizer",
+    "smoothness",
+    "training",
+    "world",
+)
 
 
 @dataclass(frozen=True)
@@ -60,6 +78,7 @@ class Experiment:
     optimizer: Component = field(default_factory=lambda: Component("adagrad", {"lr": 0.1}))
     smoothness: SmoothnessSettings = field(default_factory=SmoothnessSettings)
     training: TrainingSettings = field(default_factory=TrainingSettings)
+    world: WorldSettings = field(default_factory=WorldSettings)
     expected: Mapping[str, Any] = field(default_factory=dict)
     """The results that a preset should reach and where they come from. Nothing is computed from it."""
 

@@ -118,7 +118,22 @@ class TrainingSettings:
         return self.batch
 
 
-Section = GraphSettings | TermSettings | SmoothnessSettings | TrainingSettings
+@dataclass(frozen=True)
+class WorldSettings:
+    """How the processes that torchrun starts share the work. One process needs none of it."""
+
+    shards: int = _least(0, 0)
+    """Over how many processes the rows of the entities are spread; 0 = as many as there are, divided by `replicas`."""
+    replicas: int = _least(1, 1)
+    """How many copies of the tables there are. Each copy works on a part of every batch."""
+    timeout: float = _least(300.0, 1)
+    """How many seconds a process waits for another one before it gives up."""
+
+    def __post_init__(self) -> None:
+        _check_fields(self, "world")
+
+
+Section = GraphSettings | TermSettings | SmoothnessSettings | TrainingSettings | WorldSettings
 """A part of the settings whose keys are known here."""
 
 

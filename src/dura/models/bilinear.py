@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dura.models.families import Family, Relations, Rows
 from dura.models.model import Ask, Model
-from dura.tables import Packed, Table
+from dura.tables import Packed, Sharded, Table, entity_table
+from dura.tables.sharded import fill
 from dura.types import BadInput, Factors, Sizes
 
 _CAREFUL = (("random", True), ("state_is_all", False))
@@ -53,9 +55,9 @@ class SemanticMatching(Model):
     def add_tables(self) -> None:
         """Make the tables, not yet filled."""
         width = self.family.width(self.rank)
-        self.entity = Table(torch.empty(self.sizes.entities, width))
+        self.entity = entity_table(self.sizes.entities, width)
         if not self.shared:
-            self.tail = Table(torch.empty(self.sizes.entities, width))
+            self.tail = entity_table(self.sizes.entities, width)
         self.relations = Table(torch.empty(2 * self.sizes.relations, *self.family.shape(self.rank)))
 
     def reset(self, scale: float) -> None:
@@ -63,10 +65,7 @@ class SemanticMatching(Model):
         for table in self.parameters():
             if table.is_meta:
                 continue
-            if scale:
-                nn.init.normal_(table, std=scale)
-            else:
-                nn.init.xavier_uniform_(table.data.flatten(1))
+            fill(table, scale)
 
     @property
     def target_table(self) -> Table | Packed:
@@ -81,6 +80,14 @@ class SemanticMatching(Model):
     def heads(self, entities: Tensor) -> Tensor:
         """The rows of these entities as heads."""
         return self.entity.read(entities)
+
+    def fetch(self, heads: Sequence[Tensor], answers: Sequence[Tensor]) -> None:
+        """Bring the rows that each shard will read in this step: those of its heads and of its answers, if they are needed."""
+        if isinstance(self.entity, Sharded):
+            shared = zip(heads, answers, strict=True) if self.shared else ((ids,) for ids in heads)
+            self.entity.fetch([torch.cat(ids).unique() for ids in shared])
+        if not self.shared and isinstance(self.tail, Sharded):
+            self.tail.fetch([ids.unique() for ids in answers])
 
     def relation(self, relation: Tensor, time: Tensor | None = None) -> Relations:
         """Which row of the relations' table each item uses."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, ClassVar, Literal
@@ -133,6 +133,9 @@ class Model(nn.Module, ABC):
     def dtype(self) -> torch.dtype:
         """The type of the numbers of queries and scores."""
         return next((p.dtype for p in self.parameters()), torch.float32)
+
+    def fetch(self, heads: Sequence[Tensor], answers: Sequence[Tensor]) -> None:
+        """Bring rows from other processes before a step: `heads[i]` and `answers[i]` are those that shard i reads."""
 
     # -- what derives from it -------------------------------------------------------------------------------------
 

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from dura.models.model import Model
-from dura.tables import Table
+from dura.tables import Sharded, Table
+from dura.tables.mapped import take_
 from dura.text import shown
 from dura.types import DuraError
 
@@ -40,11 +41,26 @@ def check_forms(wanted: Mapping[str, Form], found: Mapping[str, Form], where: ob
 
 
 def restore(model: Model, state: Mapping[str, Tensor]) -> None:
-    """Copy a state into a model."""
-    given = _checked(model, state)
-    with torch.no_grad():
-        for name, own in model.state_dict().items():
-            own.copy_(given[name])
+    """Copy a state into a model. Of a table that is spread over processes, the state may have all rows or those of this one."""
+    given = {model.renamed.get(name, name): tensor for name, tensor in state.items()}
+    tables = model.state_dict(keep_vars=True)
+    spans = {
+        name: table.span
+        for name, table in tables.items()
+        if isinstance(table, Sharded) and given.get(name, table).shape[:1] == (table.spans.rows,)
+    }
+    check_forms(
+        {name: _stored_form(table, name in spans) for name, table in tables.items()},
+        forms(given),
+    )
+    for name, own in tables.items():
+        take_(own, given[name], spans.get(name))
+
+
+def _stored_form(table: Tensor, spread: bool) -> Form:
+    """The form of a tensor in a file: that of all rows, if they are spread over processes."""
+    rows = (table.spans.rows,) if spread and isinstance(table, Sharded) else tuple(table.shape[:1])
+    return table.dtype, (*rows, *table.shape[1:])
 
 
 def adopt(model: Model, state: Mapping[str, Tensor]) -> None:
@@ -53,7 +69,9 @@ def adopt(model: Model, state: Mapping[str, Tensor]) -> None:
     for name, own in model.state_dict(keep_vars=True).items():
         path, _, key = name.rpartition(".")
         module = model.get_submodule(path)
-        if isinstance(own, Table):
+        if isinstance(own, Sharded):
+            module._parameters[key] = own.like(given[name])
+        elif isinstance(own, Table):
             module._parameters[key] = Table(given[name])
         elif isinstance(own, nn.Parameter):
             module._parameters[key] = nn.Parameter(given[name], requires_grad=own.requires_grad)
