@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dura.types import IntArray
 
@@ -101,6 +102,13 @@ class Questions:
             offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
             answers=self.answers[segments(self.offsets[index], lengths)],
             time=None if self.time is None else self.time[index],
+        )
+
+    def only(self, here: NDArray[np.bool_], first: int = 0) -> Questions:
+        """The same questions with only these of their answers, which are counted from `first`."""
+        before = np.concatenate([[0], np.cumsum(here)])
+        return Questions(
+            self.head, self.relation, before[self.offsets].astype(np.int64), self.answers[here] - first, self.time
         )
 
     def one_by_one(self) -> Questions:

@@ -59,6 +59,12 @@ class Batch:
     """Everything that is drawn follows from it."""
     group: int = 0
     """The number of this group, if the questions of a step are answered in groups."""
+    span: tuple[int, int] | None = None
+    """The candidates that this process scores, if other processes score the others. Answers then count from `span[0]`."""
+    entities: int = 0
+    """How many candidates all processes have together; 0 = those that are here."""
+    widest: int = 0
+    """How many candidates the process with most of them has; 0 = those that are here."""
 
 
 class Candidates(ABC):
@@ -66,6 +72,8 @@ class Candidates(ABC):
 
     kind: ClassVar[str]
     """The name by which losses know it: "all", "sample" or "negatives"."""
+    spreads: ClassVar[bool] = False
+    """True if the candidates may be spread over processes: `Batch.span` is then honoured."""
     product_type: torch.dtype | None = None
     """The type of matrix products if it is not that of the tables (bfloat16 on devices that have it)."""
 
@@ -88,6 +96,7 @@ class All(Candidates):
     """
 
     kind = "all"
+    spreads = True
 
     def __init__(self, block: int | Literal["auto"] = "auto") -> None:
         self.block = 0 if block == "auto" else block  # settings of version 0.1.0 say 0
@@ -101,14 +110,14 @@ class All(Candidates):
         q, rows = query.to(low), every.rows.to(low)
         answers, offsets = _ids(batch.questions.answers, query), batch.questions.offsets.tolist()
         gradient, total = torch.empty_like(query), query.new_zeros(())
-        size = self.size(len(query), len(rows))
+        size = self.size(len(query), batch.widest or len(rows))
         for a in range(0, len(query), size):
             b = min(a + size, len(query))
             facts = slice(offsets[a], offsets[b])
             row = torch.repeat_interleave(torch.tensor(offsets[a : b + 1], device=query.device).diff())
             part = q[a:b]
             scores = comparator.scores(part, rows, out=self._room(b - a, rows)).to(query.dtype)
-            truth = Truth(row, answers[facts], batch.share[facts], batch.each)
+            truth = Truth(row, answers[facts], batch.share[facts], batch.each, batch.entities, batch.span is not None)
             value, scale = loss.over_all_(scores, truth, lambda some, part=part: comparator.scores(part[some], rows))  # type: ignore[misc]
             total += value
             gradient[a:b] = comparator.pull(scores.to(low), query[a:b], every, scale)
@@ -116,7 +125,7 @@ class All(Candidates):
 
     def size(self, questions: int, entities: int) -> int:
         """How many of these questions are scored at once."""
-        return min(questions, self.block or max(SMALLEST, min(LARGEST, SCORE_BYTES // (4 * entities))))
+        return min(max(1, questions), self.block or max(SMALLEST, min(LARGEST, SCORE_BYTES // (4 * entities))))
 
     def _room(self, rows: int, targets: Tensor) -> Tensor:
         """The buffer of scores, which grows when needed and is used again."""
@@ -135,6 +144,7 @@ class Sample(Candidates):
     """
 
     kind = "sample"
+    spreads = True
 
     def __init__(self, samples: int = 1000, draw: Literal["uniform", "frequency"] = "uniform") -> None:
         if samples < 1:
@@ -150,7 +160,11 @@ class Sample(Candidates):
         self._below = self._chance.cumsum(0)
 
     def drawn(self, seed: int) -> tuple[Tensor, Tensor]:
-        """The sampled entities, ascending, and the logarithm of how many entities each stands for."""
+        """The sampled entities, ascending, and the logarithm of how many entities each stands for.
+
+        They follow from the seed alone. Processes that share the entities all draw the same ones, and each scores its own. So
+        together they have the distribution of one process.
+        """
         points = torch.rand(self.samples, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
         ids = torch.searchsorted(self._below, points).clamp_(max=len(self._chance) - 1).sort().values
         return ids, -(self.samples * self._chance[ids]).log()
@@ -160,11 +174,15 @@ class Sample(Candidates):
         query, targets, low = batch.query, batch.targets, self.product_type or batch.query.dtype
         row, answers, share = _distinct(batch.questions, batch.share, len(self._chance))
         drawn, stands_for = (tensor.to(query.device) for tensor in self.drawn(batch.seed))
+        if batch.span is not None:
+            first, last = torch.searchsorted(drawn, torch.tensor(batch.span, device=drawn.device)).tolist()
+            drawn, stands_for = drawn[first:last] - batch.span[0], stands_for[first:last]
         sample, truths, q = targets.some(drawn), targets.some(answers), query[row]
         others = comparator.scores(query.to(low), sample.rows.to(low)).to(query.dtype) + stands_for.to(query.dtype)
         others[_hits(row, answers, drawn)] = -torch.inf
         own = comparator.pairs(q, truths.rows)
-        value, by_own, by_others = loss.over_sample(own, others, Truth(row, answers, share, batch.each))
+        truth = Truth(row, answers, share, batch.each, batch.entities, batch.span is not None)
+        value, by_own, by_others = loss.over_sample(own, others, truth)
         gradient = comparator.pull(by_others.to(low), query, sample)
         by_query, by_truths = comparator.pull_pairs(by_own, q, truths.rows)
         truths.add_all(by_truths)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 
+from dura import world
 from dura.data.questions import Questions
 from dura.objectives.known import Known
 from dura.types import BadInput
@@ -29,13 +30,34 @@ _METHODS = {"all": "over_all_", "sample": "over_sample", "negatives": "over_nega
 class Truth:
     """Which cells of a block of scores are facts: [row[j], column[j]] is fact j.
 
-    `share` [f] is what each fact counts in the mean over the batch, `each` what a question counts in a mean over questions.
+    `share` [f] is what each fact counts in the mean over the batch, `each` what a question counts in a mean over questions. If the
+    candidates are `spread` over processes, each process has its own columns and the facts in them. What is summed over a row of
+    scores must then go through `total`.
     """
 
     row: Tensor
     column: Tensor
     share: Tensor
     each: float
+    entities: int = 0
+    """How many columns all processes have together; 0 = those that are here."""
+    spread: bool = False
+
+    def columns(self, scores: Tensor) -> int:
+        """How many candidates a row of scores has, in all processes together."""
+        return self.entities or scores.shape[1]
+
+    def total(self, values: Tensor) -> Tensor:
+        """Sums over columns that are here become sums over all columns."""
+        return world.total(values) if self.spread else values
+
+    def mean(self, scores: Tensor) -> Tensor:
+        """The mean of each row of scores."""
+        return world.total(scores.sum(1)) / self.columns(scores) if self.spread else scores.mean(1)
+
+    def highest(self, values: Tensor) -> Tensor:
+        """Maxima over columns that are here become maxima over all columns."""
+        return world.highest(values) if self.spread else values
 
 
 class Loss:
@@ -43,6 +65,8 @@ class Loss:
 
     smoothing: float = 0.0
     """Label smoothing, which needs all entities."""
+    spreads = False
+    """True if the loss over all entities, or over a sample, sums over a row of scores through `Truth.total` alone."""
     whole_questions = False
     """True if the loss over all entities needs all answers of a question at once."""
 
@@ -114,6 +138,8 @@ class Softmax(Loss):
     and each fact the rest; it needs the scores of all entities.
     """
 
+    spreads = True
+
     def __init__(self, w0: float = 0.0, smoothing: float = 0.0) -> None:
         self.w0, self.smoothing = check_share("loss.w0", w0), check_share("loss.smoothing", smoothing)
         self._by_entity: Tensor | None = None
@@ -138,36 +164,40 @@ class Softmax(Loss):
         row, share, smoothing = truth.row, truth.share, self.smoothing
         cell = row * scores.shape[1] + truth.column
         flat = scores.view(-1)
-        own, ones = flat[cell], scores.new_ones(scores.shape[1])
-        mean = scores.mean(1) if smoothing else None
+        own, ones, columns = flat[cell], scores.new_ones(scores.shape[1]), truth.columns(scores)
+        mean = truth.mean(scores) if smoothing else None
         mass = scores.exp_() @ ones
+        here = torch.zeros_like(mass).index_add_(0, row, share)
+        mass, total = truth.total(torch.stack([mass, here])) if truth.spread else (mass, here)
         unsafe = (~((mass > 1 / SAFE_MASS) & (mass < SAFE_MASS))).nonzero().flatten()
         if len(unsafe):
             rescored = again(unsafe).to(scores.dtype)
-            top = rescored.amax(1)
+            top = truth.highest(rescored.amax(1))
             scores[unsafe] = rescored.sub_(top[:, None]).exp_()
-            mass[unsafe] = rescored @ ones
+            mass[unsafe] = truth.total(rescored @ ones)
             shift = torch.zeros_like(mass).index_copy_(0, unsafe, top)
             own -= shift[row]
             mean = None if mean is None else mean - shift
-        total = torch.zeros_like(mass).index_add_(0, row, share)
         kept = -share if mean is None else share * (smoothing - 1)
         flat.index_add_(0, cell, kept * (mass / total)[row])
         loss = share @ mass.log()[row] - share @ own
         if mean is not None:
-            loss += smoothing * (share @ own - total @ mean)
-            scores.sub_((smoothing / scores.shape[1]) * mass[:, None])
+            loss += smoothing * (share @ own - here @ mean)
+            scores.sub_((smoothing / columns) * mass[:, None])
         return loss, total / mass
 
     def over_sample(self, own: Tensor, others: Tensor, truth: Truth) -> tuple[Tensor, Tensor, Tensor]:
         """The sum over all entities is estimated: answers count exactly, each sampled entity stands for several."""
         row, share = truth.row, truth.share
-        top = others.amax(1).scatter_reduce_(0, row, own, "amax")
+        top = others.amax(1) if others.shape[1] else others.new_full((len(others),), -torch.inf)
+        top = truth.highest(top.scatter_reduce_(0, row, own, "amax"))
         others.sub_(top[:, None]).exp_()
         mine = (own - top[row]).exp_()
         mass = others.sum(1).index_add_(0, row, mine)
+        total = torch.zeros_like(top).index_add_(0, row, share)
+        mass, total = truth.total(torch.stack([mass, total])) if truth.spread else (mass, total)
         loss = share @ (top + mass.log())[row] - share @ own
-        factor = torch.zeros_like(top).index_add_(0, row, share) / mass
+        factor = total / mass
         by_own = mine * factor[row] - share
         return loss, by_own, others.mul_(factor[:, None])
 
@@ -186,6 +216,7 @@ class BinaryCrossEntropy(Loss):
     `smoothing` ε turns y into (1 − ε)·y + 1/|E|, as ConvE's program does. Over negatives the mean is over a fact and its negatives.
     """
 
+    spreads = True
     whole_questions = True
 
     def __init__(self, smoothing: float = 0.0) -> None:
@@ -195,10 +226,10 @@ class BinaryCrossEntropy(Loss):
         self, scores: Tensor, truth: Truth, again: Callable[[Tensor], Tensor]
     ) -> tuple[Tensor, Tensor | None]:
         """The gradient is (σ(s) − y) / (questions · |E|)."""
-        each = truth.each / scores.shape[1]
+        each = truth.each / truth.columns(scores)
         cell = torch.unique(truth.row * scores.shape[1] + truth.column)
         flat = scores.view(-1)
-        one, rest = 1 - self.smoothing, 1 / scores.shape[1] if self.smoothing else 0.0
+        one, rest = 1 - self.smoothing, 1 / truth.columns(scores) if self.smoothing else 0.0
         loss = each * (softplus(scores).sum() - one * flat[cell].sum() - rest * scores.sum())
         scores.sigmoid_()
         flat[cell] -= one

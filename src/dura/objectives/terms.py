@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from dura import world
 from dura.data.questions import Questions, segments
 from dura.models import Model
 from dura.models.comparators import Dot
 from dura.objectives.candidates import All, Batch, Candidates
+from dura.objectives.deal import Deal
 from dura.objectives.known import Known
 from dura.objectives.losses import Loss, Softmax
-from dura.tables import Collector, Gathered, Table
+from dura.tables import Collector, Gathered, Sharded, Table
 from dura.types import BadInput
 
 Hole = Literal["tails", "relations", "times"]
 
+REPLICA_STEP = 2**20
+"""How far apart the numbers of the groups of two replicas are, so that they draw other negatives."""
 OUTER_NUMBERS = 2**24
 """How many numbers the queries for relations or times may have at a time: those of full matrices are large."""
 
@@ -48,27 +52,34 @@ class Objective:
             term.loss.prepare(known, frequency.to(model.device, model.dtype))
             term.candidates.prepare(known, frequency.to(model.device, model.dtype))
 
-    def __call__(self, model: Model, query: Tensor, batch: Questions, seed: int) -> tuple[Tensor, Tensor]:
+    def __call__(self, model: Model, query: Tensor, batch: Questions | Deal, seed: int) -> tuple[Tensor, Tensor]:
         """The loss of a batch, and a scalar that carries its gradient: call backward on it.
 
-        The gradients of tables are added to them at once; what flows through `query` flows when backward runs.
+        The gradients of tables are added to them at once; what flows through `query` flows when backward runs. If several
+        processes work on the batch, `query` has the queries of `batch.mine`, and the loss is this process's part of the sum.
         """
+        deal = batch if isinstance(batch, Deal) else Deal.of(batch)
         loss, carrier = query.new_zeros(()), query.new_zeros(())
         for term in self.terms:
             ask = _tails if term.ask == "tails" else _between
-            value, live = ask(term, model, query, batch, seed)
+            value, live = ask(term, model, query, deal, seed)
             loss, carrier = loss + value, carrier + live
         return loss, carrier
 
 
-def _tails(term: Term, model: Model, query: Tensor, batch: Questions, seed: int) -> tuple[Tensor, Tensor]:
+def _tails(term: Term, model: Model, query: Tensor, deal: Deal, seed: int) -> tuple[Tensor, Tensor]:
     """(head, relation, ?): one call for all questions, or one for each group that shares its targets."""
+    batch = deal.group
     answers = torch.as_tensor(batch.answers).to(query.device, torch.long)
-    share, each = _shares(term, query, batch, answers), term.weight / len(batch)
-    fixed = query.detach()
+    share, each = _shares(term, query, batch, answers), term.weight / len(deal.whole)
+    fixed, replica = query.detach(), REPLICA_STEP * world.grid().replica
+    table = model.target_table if not model.grouped_by else None
+    if isinstance(table, Sharded):
+        return _spread(term, model, table, query, deal, Batch(batch, fixed, _Targets(model), share, each, seed))
     if not model.grouped_by:
         rows = _Targets(model)
-        loss, gradient = term.candidates(model.comparator, term.loss, Batch(batch, fixed, rows, share, each, seed))
+        one = Batch(batch, fixed, rows, share, each, seed, replica)
+        loss, gradient = term.candidates(model.comparator, term.loss, one)
         return loss, query.flatten() @ gradient.flatten() + rows.settle()
     loss, gradient = query.new_zeros(()), torch.zeros_like(query)
     for number, (index, facts) in enumerate(_groups(model, batch)):
@@ -76,7 +87,7 @@ def _tails(term: Term, model: Model, query: Tensor, batch: Questions, seed: int)
         part = batch.take(index)
         rows = _Targets(model, *(_one(ids, query) for ids in (part.relation, part.time)))
         mine = share[torch.as_tensor(facts).to(query.device)]
-        group = Batch(part, fixed[at], rows, mine, each, seed, number)
+        group = Batch(part, fixed[at], rows, mine, each, seed, number + replica)
         value, by_query = term.candidates(model.comparator, term.loss, group)
         loss = loss + value
         gradient[at] = by_query
@@ -84,11 +95,30 @@ def _tails(term: Term, model: Model, query: Tensor, batch: Questions, seed: int)
     return loss, query.flatten() @ gradient.flatten()
 
 
+def _spread(term: Term, model: Model, table: Sharded, query: Tensor, deal: Deal, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Every process scores its own rows for all questions of the group. Queries travel to all; their gradients come back summed."""
+    assert isinstance(batch.targets, _Targets)
+    first, last = table.span
+    here = (batch.questions.answers >= first) & (batch.questions.answers < last)
+    mine = replace(
+        batch,
+        questions=batch.questions.only(here, first),
+        query=world.gather(batch.query, deal.sizes),
+        share=batch.share[torch.as_tensor(here).to(batch.share.device)],
+        span=table.span,
+        entities=table.spans.rows,
+        widest=max(table.spans.sizes),
+    )
+    loss, gradient = term.candidates(model.comparator, term.loss, mine)
+    gradient = world.scatter_total(gradient, deal.sizes)
+    return loss, query.flatten() @ gradient.flatten() + batch.targets.settle()
+
+
 def _shares(term: Term, query: Tensor, batch: Questions, answers: Tensor) -> Tensor:
     """What each fact counts for in the mean, the term's weight included."""
     weights = term.loss.weights(batch, answers)
     weights = query.new_ones(len(answers)) if weights is None else weights.to(query.dtype)
-    total = weights.sum()
+    total = world.total(weights.sum(), "replicas")
     if (factor := term.candidates.weights(batch)) is not None:
         weights = weights * factor.to(weights)
     share: Tensor = weights / total
@@ -181,14 +211,14 @@ class _Whole:
         """The caller reads the gradient."""
 
 
-def _between(term: Term, model: Model, query: Tensor, batch: Questions, seed: int) -> tuple[Tensor, Tensor]:
+def _between(term: Term, model: Model, query: Tensor, deal: Deal, seed: int) -> tuple[Tensor, Tensor]:
     """(head, ?, tail) or (head, relation, tail, ?): every fact is one question, over all relations or all times."""
-    each = batch.one_by_one()
+    each, facts = deal.mine.one_by_one(), deal.whole.facts
     ask: Literal["relations", "times"] = "relations" if term.ask == "relations" else "times"
     hole = each.relation if ask == "relations" else each.time
     if hole is None:
         raise BadInput("terms.times is set, but the facts of this graph have no times")
-    share, loss = query.new_full((each.facts,), term.weight / each.facts), query.new_zeros(())
+    share, loss = query.new_full((each.facts,), term.weight / facts), query.new_zeros(())
     size = max(1, OUTER_NUMBERS // max(1, query.shape[1] ** (1 if model.diagonal else 2)))
     for a in range(0, each.facts, size):
         part = np.arange(a, min(a + size, each.facts))
@@ -201,7 +231,7 @@ def _between(term: Term, model: Model, query: Tensor, batch: Questions, seed: in
         time = None if each.time is None else torch.as_tensor(each.time[part]).to(query.device, torch.long)
         mine, table = model.between(ask, head, relation, tail, time)
         targets = _Whole(table)
-        block = Batch(asked, mine.detach(), targets, share[a : a + len(part)], term.weight / each.facts, seed)
+        block = Batch(asked, mine.detach(), targets, share[a : a + len(part)], term.weight / facts, seed)
         value, gradient = term.candidates(Dot(), term.loss, block)
         loss = loss + value
         table.add_all(targets.rows.gradient().view_as(table))

@@ -21,6 +21,8 @@ class Regularizer(ABC):
     """True if it is not defined for relations that are full matrices."""
     needs_adjoint = False
     """True if it uses the reverse queries t·Rᵀ, which only semantic matching models have."""
+    reads_tails = True
+    """False if it never looks at the rows of answers. They then need not travel between processes."""
     needs_apart = False
     """True if it uses the rows of relation and time separately, and these must be the whole relation."""
 
@@ -63,6 +65,8 @@ class Regularizer(ABC):
 
 class NoRegularizer(Regularizer):
     """Nothing."""
+
+    reads_tails = False
 
     def __init__(self) -> None:
         super().__init__(0.0)
