@@ -28,16 +28,44 @@ from typing import Annotated, Any
 import torch
 from torch import Tensor
 
+from dura import world
 from dura.records import Damage, disk_error, read_json, write_atomic
 from dura.records.reading import open_file
 from dura.records.schema import WHOLE, check
 from dura.records.tensors import SIZES, Stored, read_header
+from dura.tables.mapped import mark_mapped
 from dura.text import shown
 from dura.types import BadInput, DuraError
 
 FORMAT = 1
 """The newest format of checkpoints that this program reads, and the one it writes."""
 
+
+@dataclass(frozen=True)
+class Spread:
+    """A tensor whose rows are spread over processes. The first process writes all of them, as they come."""
+
+    rows: Tensor
+    """The rows of this process."""
+    sizes: tuple[int, ...]
+    """How many rows each shard holds."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the whole tensor."""
+        return (sum(self.sizes), *self.rows.shape[1:])
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of its numbers."""
+        return self.rows.dtype
+
+    def blocks(self) -> Iterator[Tensor]:
+        """All rows, block by block; only the first process gets them. Every process must run through them."""
+        return world.stream(self.rows, self.sizes)
+
+
+Tensors = Mapping[str, Tensor | Spread]
 Saved = tuple[dict[str, Tensor], dict[str, Any]]
 """Tensors and state, as they were given to `save`."""
 
@@ -84,11 +112,15 @@ class Checkpoints:
     def __init__(self, folder: Path, keep: int = 2) -> None:
         self.folder, self.keep = folder, keep
 
-    def save(self, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+    def save(self, step: int, tensors: Tensors, state: Mapping[str, Any]) -> None:
         """Write the checkpoint of `step`, then remove the ones that are too old.
 
-        Later steps are removed too. They exist only if they were damaged and training continued from an earlier step.
+        Later steps are removed too. They exist only if they were damaged and training continued from an earlier step. If several
+        processes train, all of them call this and the first one writes.
         """
+        if not world.leads():
+            _send(tensors)
+            return
         name = f"step-{step:09d}"
         data = self._write(self.folder / f"{name}.json", name, step, tensors, state)
         kept = [known for known in self._steps("json") if known <= step][: self.keep]
@@ -114,8 +146,11 @@ class Checkpoints:
             )
         return None
 
-    def save_best(self, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+    def save_best(self, step: int, tensors: Tensors, state: Mapping[str, Any]) -> None:
         """Write the best tables so far. They replace the earlier best ones."""
+        if not world.leads():
+            _send(tensors)
+            return
         data = self._write(self.folder / "best.json", f"best-{step:09d}", step, tensors, state)
         self._remove("best-*", [], [data])
 
@@ -155,7 +190,7 @@ class Checkpoints:
         found = (_STEP.match(path.name) for path in self.folder.glob(f"step-*.{ending}"))
         return sorted({int(match[1]) for match in found if match}, reverse=True)
 
-    def _write(self, path: Path, stem: str, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> str:
+    def _write(self, path: Path, stem: str, step: int, tensors: Tensors, state: Mapping[str, Any]) -> str:
         """Write a pair and return the name of its file of tensors. A pair that it replaces stays complete until the end."""
         data = f"{stem}.safetensors"
         with contextlib.suppress(Damage):
@@ -240,14 +275,22 @@ def _tensor(whole: mmap.mmap, stored: Stored) -> Tensor:
     if stored.begin % size:  # torch only reads numbers at multiples of their size
         return torch.frombuffer(bytearray(whole[stored.begin : stored.end]), dtype=dtype).reshape(stored.shape)
     count = (stored.end - stored.begin) // size
-    return torch.frombuffer(whole, dtype=dtype, count=count, offset=stored.begin).reshape(stored.shape)
+    return mark_mapped(torch.frombuffer(whole, dtype=dtype, count=count, offset=stored.begin).reshape(stored.shape))
 
 
 def _checksum(document: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
-def _serialized(tensors: Mapping[str, Tensor]) -> Iterator[bytes | memoryview]:
+def _send(tensors: Tensors) -> None:
+    """Send this process's rows to the one that writes."""
+    for tensor in tensors.values():
+        if isinstance(tensor, Spread):
+            for _ in tensor.blocks():
+                pass
+
+
+def _serialized(tensors: Tensors) -> Iterator[bytes | memoryview]:
     """The bytes of a safetensors file, one tensor after the other, without copies.
 
     The functions of the safetensors library either copy all tensors at once, or write the file themselves, so that `write_atomic`
@@ -256,7 +299,7 @@ def _serialized(tensors: Mapping[str, Tensor]) -> Iterator[bytes | memoryview]:
     header: dict[str, Any] = {}
     begin = 0
     for name, tensor in tensors.items():
-        end = begin + tensor.numel() * tensor.element_size()
+        end = begin + math.prod(tensor.shape) * tensor.dtype.itemsize
         shape = list(tensor.shape)
         header[name] = {"dtype": _DTYPES[tensor.dtype], "shape": shape, "data_offsets": [begin, end]}
         begin = end
@@ -264,7 +307,8 @@ def _serialized(tensors: Mapping[str, Tensor]) -> Iterator[bytes | memoryview]:
     text += b" " * (-len(text) % 8)
     yield len(text).to_bytes(8, "little") + text
     for tensor in tensors.values():
-        yield tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+        for block in tensor.blocks() if isinstance(tensor, Spread) else (tensor,):
+            yield block.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
 
 
 def _hashed(pieces: Iterable[bytes | memoryview], digest: hashlib._Hash) -> Iterator[bytes | memoryview]:

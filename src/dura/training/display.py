@@ -38,6 +38,13 @@ class Quiet:
         _line(f"dura: {sentence}")
 
 
+class Silent(Quiet):
+    """Prints nothing: another process of the job prints."""
+
+    def notice(self, sentence: str) -> None:
+        """Nothing."""
+
+
 class Lines(Quiet):
     """One plain line per epoch, but at most one per second."""
 
@@ -115,7 +122,9 @@ def display(
 
     console = console or Console(stderr=True)
     epochs = experiment.training.epochs
-    if quiet or not world.leads():
+    if not world.leads():
+        yield Silent()
+    elif quiet:
         yield Quiet()
     elif not console.is_terminal:
         yield Lines(epochs)

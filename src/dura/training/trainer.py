@@ -18,13 +18,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from dura import world
 from dura.data.questions import Questions
 from dura.models import Model, restore
 from dura.objectives import Objective
+from dura.objectives.deal import Deal
 from dura.regularizers import Regularizer
 from dura.tables.table import Table
 from dura.training.checkpoint import Checkpoints
+from dura.training.optimizers import RowAdagrad
 from dura.training.restoring import check_progress, fill_optimizer
+from dura.training.team import align, fetch, of_all, of_this, share_gradients
 from dura.types import DuraError
 
 COLLAPSED = 1e-3
@@ -35,6 +39,7 @@ class Interrupted(DuraError):
     """The user stopped training. The last whole step is in the checkpoint."""
 
     exit_code = 130
+    shared = True
 
 
 @dataclass(frozen=True)
@@ -130,6 +135,8 @@ class Trainer:
         self.steps_in_epoch = math.ceil(len(questions) / plan.batch)
         self._saved_at = time.monotonic()
         self._collapsed, self._penalty = False, math.inf
+        self._wishes = (False, False)
+        self._tails = regularizer.reads_tails or any(term.ask != "tails" for term in objective.terms)
 
     # -- the loop ---------------------------------------------------------------------------------------------------
 
@@ -137,8 +144,9 @@ class Trainer:
         """Train from `progress` to the last epoch, or until validation stops improving."""
         while not self.progress.done and self.progress.epoch < self.plan.epochs:
             self._epoch()
-        if not all(bool(parameter.isfinite().all()) for parameter in self.model.parameters()):
-            raise DuraError(self._diverged(math.nan, math.nan))
+        infinite = sum(int(not parameter.isfinite().all()) for parameter in self.model.parameters())
+        if int(world.total(torch.tensor(infinite), "all")):
+            raise self._diverged(math.nan, math.nan)
         if not self.progress.done:
             self.progress = replace(self.progress, done=True)
         self.save()
@@ -177,26 +185,45 @@ class Trainer:
         with self._seeded(seed):
             values = self._gradients(batch, seed)
         if not all(map(math.isfinite, values)):
-            raise DuraError(self._diverged(*values))
+            raise self._diverged(*values)
         if self.plan.anneal:
             self._anneal()
         self._update()
         return values
 
     def _gradients(self, batch: Questions, seed: int) -> tuple[float, float]:
-        """Loss and penalty of a batch, with all gradients collected."""
+        """Loss and penalty of a batch, with all gradients collected, those of other processes too."""
+        deal = Deal.of(batch)
+        own = deal.mine
+        fetch(self.model, deal, self._tails)
         head, relation, question, answers = (
             torch.as_tensor(ids).to(self.device, torch.long)
-            for ids in (batch.head, batch.relation, batch.question, batch.answers)
+            for ids in (own.head, own.relation, own.question, own.answers)
         )
-        time = None if batch.time is None else torch.as_tensor(batch.time).to(self.device, torch.long)
+        time = None if own.time is None else torch.as_tensor(own.time).to(self.device, torch.long)
         factors = self.model.factors(head, relation, question, answers, time)
-        loss, carrier = self.objective(self.model, factors.query, batch, seed)
-        penalty, smooth = self.regularizer(factors), self.smooth()
+        loss, carrier = self.objective(self.model, factors.query, deal, seed)
+        penalty = self.regularizer(replace(factors, whole=batch.facts))
+        smooth = self.smooth() if world.grid().rank == 0 else 0.0  # gradients are summed, and this one counts once
         # A scalar that carries the gradients: if backward is given tensors, torch imports sympy, which takes most of a second.
         if (total := torch.add(carrier, penalty)).requires_grad:
             total.backward()
-        return float(loss.detach()), float(penalty.detach() + smooth)
+        share_gradients(self.model)
+        return self._agreed(float(loss.detach()), float(penalty.detach() + smooth))
+
+    def _agreed(self, loss: float, penalty: float) -> tuple[float, float]:
+        """Loss and penalty of all processes. On this occasion they also agree on whether to stop and whether to save."""
+        if world.count("all") == 1:
+            return loss, penalty
+        stop, save = self._wanted()
+        numbers = torch.tensor([loss, penalty, stop, save and world.leads()], dtype=torch.float64)
+        loss, penalty, stops, saves = world.total(numbers, "all").tolist()
+        self._wishes = stops > 0, saves > 0
+        return loss, penalty
+
+    def _wanted(self) -> tuple[bool, bool]:
+        """Whether this process wants to stop, and whether it is time for a checkpoint."""
+        return self.stopped(), time.monotonic() - self._saved_at > self.plan.checkpoint_every > 0
 
     @contextmanager
     def _seeded(self, seed: int) -> Iterator[None]:
@@ -215,9 +242,10 @@ class Trainer:
 
     def _update(self) -> None:
         """One step of the optimizer; then the gradients count as zero."""
-        for table in self.model.parameters():
-            if isinstance(table, Table) and table.requires_grad:
-                table.gradient()
+        if not isinstance(self.optimizer, RowAdagrad):  # which asks each table for the rows that it needs
+            for table in self.model.parameters():
+                if isinstance(table, Table) and table.requires_grad:
+                    table.gradient()
         self.optimizer.step()
         for table in self.model.parameters():
             if isinstance(table, Table):
@@ -232,25 +260,28 @@ class Trainer:
         for group, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
             group["lr"] = rate * share
 
-    def _diverged(self, loss: float, penalty: float) -> str:
+    def _diverged(self, loss: float, penalty: float) -> DuraError:
         p = self.progress
         weight = "smaller" if math.isfinite(loss) else "larger"
-        return (
+        error = DuraError(
             f"the loss became {loss} and the penalty {penalty} at step {p.step + 1} of epoch {p.epoch + 1}; "
             f"train again with a smaller learning rate (--lr) or a {weight} regularizer.weight"
         )
+        error.shared = True
+        return error
 
     # -- between steps and epochs -----------------------------------------------------------------------------------
 
     def _between_steps(self) -> None:
-        if self.stopped():
+        stop, save = self._wanted() if world.count("all") == 1 else self._wishes
+        if stop or save:
             self.save()
+        if stop:
             p = self.progress
             raise Interrupted(f"stopped after step {p.step} of epoch {p.epoch + 1}")
-        if time.monotonic() - self._saved_at > self.plan.checkpoint_every > 0:
-            self.save()
 
     def _end_of_epoch(self) -> None:
+        align(self.model, self.optimizer)
         p, steps = self.progress, max(1, self.steps_in_epoch)
         record: dict[str, Any] = {
             "epoch": p.epoch + 1,
@@ -308,7 +339,8 @@ class Trainer:
         if self.checkpoints is None:
             self.best_state = {name: tensor.clone() for name, tensor in self.model.state().items()}
         else:
-            self.checkpoints.save_best(p.steps, self.model.state(), {"epoch": p.epoch, "valid_mrr": p.best})
+            tensors = of_all(self.model, self.model.state())
+            self.checkpoints.save_best(p.steps, tensors, {"epoch": p.epoch, "valid_mrr": p.best})
 
     # -- checkpoints ------------------------------------------------------------------------------------------------
 
@@ -317,19 +349,19 @@ class Trainer:
         if self.checkpoints is None:
             return
         names = [name for name, _ in self.model.named_parameters()]
-        tensors = {f"model.{name}": tensor for name, tensor in self.model.state().items()}
+        tensors = of_all(self.model, {f"model.{name}": tensor for name, tensor in self.model.state().items()})
         for i, slots in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{names[i]}.{slot}": value for slot, value in slots.items()}
+            tensors |= of_all(self.model, {f"optimizer.{names[i]}.{slot}": value for slot, value in slots.items()})
         state = {"progress": asdict(self.progress), "threads": torch.get_num_threads()}
         self.checkpoints.save(self.progress.steps, tensors, state)
         self._saved_at = time.monotonic()
 
     def restore(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
-        """Continue from a checkpoint that `save` wrote."""
+        """Continue from a checkpoint that `save` wrote. Each process takes its rows."""
         progress, renamed = check_progress(state, list(Progress.__dataclass_fields__)), self.model.renamed
         own = {name.removeprefix("model."): tensor for name, tensor in tensors.items() if name.startswith("model.")}
         restore(self.model, own)
-        slots = {name: tensor for name, tensor in tensors.items() if name.startswith("optimizer.")}
+        slots = of_this(self.model, {name: t for name, t in tensors.items() if name.startswith("optimizer.")})
         fill_optimizer(self.optimizer, [name for name, _ in self.model.named_parameters()], slots, renamed)
         self.progress = Progress(**progress)
         if state["threads"] != torch.get_num_threads():
