@@ -17,19 +17,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dura import world
 from dura.data.questions import Questions, reciprocal
+from dura.evaluation.twins import Twins, twins_of
 from dura.models import Model
-from dura.tables import Packed
+from dura.tables import Packed, Sharded
 from dura.tables.table import flushing
 from dura.types import BadInput, DuraError, IntArray, Ranks
 
-Twins = tuple[Tensor, Tensor]
 Counts = tuple[IntArray, IntArray, NDArray[np.bool_]]
 T = TypeVar("T")
 BLOCK_BYTES = 64 * 2**20
 """Room for the blocks of scores in use: large enough for a fast product, small enough to stay near the processor."""
-SMALLEST = 64
-"""With fewer questions at a time, the whole table would be read for too little work."""
+SMALLEST, FEWEST = 64, 8
+"""With fewer than 64 questions at a time, the whole table would be read for too little work. With many entities, fewer must do."""
+LARGE_BYTES = 256 * 2**20
+"""If 64 questions need more room than this, fewer are scored at a time."""
 STRIP_BYTES = 2**19
 """Rows are counted in strips of about this size, so that both comparisons and the sums happen inside the cache."""
 
@@ -47,17 +50,18 @@ class _Targets:
     def of(cls, model: Model, relation: Tensor | None = None, time: Tensor | None = None) -> _Targets:
         """All entities, for this relation and time if the targets depend on them."""
         rows = model.targets(None, relation, time)
-        twins = _twins(rows) if model.comparator.rows_only else None
-        return cls(rows, twins, _longest(rows))
+        twins = twins_of(rows) if model.comparator.rows_only else None
+        return cls(rows.detach() if isinstance(rows, Sharded) else rows, twins, _longest(rows))
 
 
 def block_size(entities: int, itemsize: int = 4, hands: int = 1) -> int:
     """How many questions to score at a time: the blocks of all `hands` threads fit in `BLOCK_BYTES`, but a product stays fast.
 
-    >>> block_size(14_541), block_size(14_541, hands=2), block_size(1_000_000)
-    (1153, 576, 64)
+    >>> block_size(14_541), block_size(14_541, hands=2), block_size(1_000_000), block_size(10_000_000)
+    (1153, 576, 64, 8)
     """
-    return max(SMALLEST, BLOCK_BYTES // (itemsize * hands * max(1, entities)))
+    line = itemsize * max(1, entities)
+    return max(BLOCK_BYTES // (hands * line), min(SMALLEST, max(FEWEST, LARGE_BYTES // line)))
 
 
 @flushing()
@@ -74,7 +78,8 @@ def rank(
 
     The tail is asked as (h, r, ?), the head as (t, r + relations, ?). `known` holds the answers to leave out (`Graph.known`). The
     truth itself always competes, known or not. The result has the tail side of all facts in their order, then the head side. Except
-    for the rounding of scores it depends neither on `block` (how many questions are scored at a time) nor on the other facts.
+    for the rounding of scores it depends neither on `block` (how many questions are scored at a time) nor on the other facts, nor
+    on how the entities are spread over processes: each process counts among its own entities, and the counts are summed.
     `progress` is called after each block with the number of finished questions and of all questions.
     """
     if block is not None and block < 1:
@@ -82,12 +87,19 @@ def rank(
     asked = np.concatenate([facts, reciprocal(facts, relations)])
     greater, equal, candidates = (np.zeros(len(asked), dtype=np.int64) for _ in range(3))
     entities, dtype, device = model.sizes.entities, model.dtype, model.device
-    hands = torch.get_num_threads() if device.type == "cpu" and not model.grouped_by else 1
-    size = block or block_size(entities, dtype.itemsize, hands)
+    table = model.target_table
+    spread = isinstance(table, Sharded)
+    (first, last), widest = (
+        (table.span, max(table.spans.sizes)) if isinstance(table, Sharded) else ((0, entities), entities)
+    )
+    hands = torch.get_num_threads() if device.type == "cpu" and not model.grouped_by and not spread else 1
+    size = block or block_size(widest, dtype.itemsize, hands)
     groups, parts = _group(asked, size, model.grouped_by)
+    grid = world.grid()
+    parts = parts[grid.replica :: grid.replicas] if spread else parts[grid.rank :: world.count("all")]
     answers = known.known(groups.head, groups.relation, groups.time)
     hands = max(1, min(hands, len(parts)))
-    rooms = [torch.empty(min(size, len(groups)), entities, dtype=dtype, device=device) for _ in range(hands)]
+    rooms = [torch.empty(min(size, len(groups)), last - first, dtype=dtype, device=device) for _ in range(hands)]
     count = _count if device.type == "cpu" else _count_on_device
     with model.answering():
         whole = None if model.grouped_by else _Targets.of(model)
@@ -96,13 +108,14 @@ def rank(
         def work(part: IntArray) -> int:
             room = rooms.pop()
             group, drop = groups.take(part), answers.take(part)
+            drop = drop.only((drop.answers >= first) & (drop.answers < last), first)
             try:
-                scores = _score(model, group, whole or _targets_of(model, group), room[: len(part)])
+                scores = _score(model, group, whole or _targets_of(model, group), room[: len(part)], spread)
                 at = group.answers
-                greater[at], equal[at], dropped = count(scores, group, asked[at, 2], drop)
+                greater[at], equal[at], dropped = count(scores, group, asked[at, 2] - first, drop, spread)
             finally:
                 rooms.append(room)
-            candidates[at] = entities - drop.counts[group.question] + dropped
+            candidates[at] = last - first - drop.counts[group.question] + dropped
             return len(part)
 
         done = 0
@@ -110,6 +123,8 @@ def rank(
             done += finished
             if progress is not None:
                 progress(done, len(groups))
+    for counts in (greater, equal, candidates):
+        world.total(torch.from_numpy(counts), "all")
     side = np.repeat(np.arange(2, dtype=np.int8), len(facts))
     head, relation, tail = (np.tile(facts[:, column], 2) for column in range(3))
     return Ranks(head, relation, tail, side, greater, equal, candidates)
@@ -168,7 +183,7 @@ def _targets_of(model: Model, group: Questions) -> _Targets:
     return _Targets.of(model, *(None if one is None else torch.from_numpy(one[:1]).to(model.device) for one in ids))
 
 
-def _score(model: Model, group: Questions, targets: _Targets, room: Tensor) -> Tensor:
+def _score(model: Model, group: Questions, targets: _Targets, room: Tensor, spread: bool) -> Tensor:
     """The scores of all entities for these questions, in `room` or other memory that may be written to."""
     asked = [ids for ids in (group.head, group.relation, group.time) if ids is not None]
     query = model.query(*(torch.from_numpy(ids).to(room.device) for ids in asked))
@@ -176,24 +191,28 @@ def _score(model: Model, group: Questions, targets: _Targets, room: Tensor) -> T
     if scores.data_ptr() != room.data_ptr():
         scores = room.copy_(scores)
     if targets.twins is not None:
-        scores[:, targets.twins[0]] = scores[:, targets.twins[1]]
+        targets.twins.settle_(scores)
     # A NaN in either norm makes this false; then every score is checked.
     if not model.comparator.finite(_longest(query), targets.longest):
-        _refuse_non_finite(scores, group)
+        _refuse_non_finite(scores, group, spread)
     return scores if scores.element_size() >= 4 else scores.float()
 
 
 def _longest(rows: Tensor | Packed) -> float:
-    """The largest norm of a row."""
+    """The largest norm of a row, in any process."""
     if isinstance(rows, Packed):
         return rows.longest()
-    return float(torch.linalg.vector_norm(rows, dim=1).max()) if len(rows) else 0.0
+    most = torch.linalg.vector_norm(rows.detach(), dim=1).max() if len(rows) else rows.new_zeros(())
+    return float(world.highest(most) if isinstance(rows, Sharded) else most)
 
 
-def _refuse_non_finite(scores: Tensor, group: Questions) -> None:
+def _refuse_non_finite(scores: Tensor, group: Questions, spread: bool) -> None:
     """Refuse NaN, which is neither greater nor equal: a model full of it would rank every truth first."""
-    if torch.isfinite(scores).all():
+    fine = torch.isfinite(scores)
+    if not int(_total((~fine).sum(), spread)):
         return
+    if fine.all():
+        raise DuraError("the model cannot be ranked: its scores in another process are not all finite numbers")
     row = int((~torch.isfinite(scores)).any(dim=1).nonzero()[0])
     raise DuraError(
         f"the model cannot be ranked: its scores for the question (head {group.head[row]}, relation {group.relation[row]}) "
@@ -201,49 +220,29 @@ def _refuse_non_finite(scores: Tensor, group: Questions) -> None:
     )
 
 
-def _twins(tails: Tensor | Packed) -> Twins | None:
-    """Entities whose rows equal an earlier entity's, and those earlier ones; None if all rows differ.
-
-    Equal rows must tie, but a product may round them differently at the edges of its tiles (with AVX2 in a third of all questions,
-    with AVX-512 if a question is alone in its block). So the score of one is copied to the others.
-    """
-    if isinstance(tails, Packed):
-        earliest = _earliest(tails.fingerprints())
-        others = np.flatnonzero(earliest != np.arange(len(tails)))
-        return (torch.from_numpy(others), torch.from_numpy(earliest[others])) if len(others) else None
-    # Four numbers tell nearly all rows apart. Only the others are compared in full. Adding 0 turns -0 into 0.
-    alike = _earliest(tails[:, :4])
-    if (alike == np.arange(len(tails))).all():
-        return None
-    shared = np.flatnonzero(np.bincount(alike, minlength=len(tails))[alike] > 1)
-    originals = shared[_earliest(tails[torch.from_numpy(shared).to(tails.device)])]
-    copies = shared != originals
-    if not copies.any():
-        return None
-    return torch.from_numpy(shared[copies]).to(tails.device), torch.from_numpy(originals[copies]).to(tails.device)
+def _total(values: Tensor, spread: bool) -> Tensor:
+    """The sum over the processes that share the entities, in place."""
+    return world.total(values) if spread else values
 
 
-def _earliest(rows: Tensor) -> IntArray:
-    """For each row the position of the first row that equals it."""
-    values = rows.cpu() if rows.element_size() >= 4 else rows.cpu().float()
-    plain = np.ascontiguousarray(values.numpy() + 0)
-    whole = plain.view(np.dtype((np.void, plain[0].nbytes)))[:, 0]
-    _, first, inverse = np.unique(whole, return_index=True, return_inverse=True)
-    return np.asarray(first[inverse])
-
-
-def _count(scores: Tensor, group: Questions, truth: IntArray, drop: Questions) -> Counts:
+def _count(scores: Tensor, group: Questions, truth: IntArray, drop: Questions, spread: bool) -> Counts:
     """For each truth of these questions: the rivals above it, the equal ones, and whether it was among the answers to drop.
+
+    A truth that lives in another process is a column outside of these scores; its score comes from there.
 
     The answers to drop are set to -inf in `scores`. On a CPU NumPy counts, several times faster than torch sums booleans, in strips
     of rows that stay in the cache.
     """
     values, row, counts = scores.numpy(), group.question, group.counts
-    own = values[row, truth]
+    here = (truth >= 0) & (truth < values.shape[1])
+    own = np.zeros(len(truth), dtype=values.dtype)
+    own[here] = values[row[here], truth[here]]
+    _total(torch.from_numpy(own), spread)
     values[drop.question, drop.answers] = -np.inf
-    dropped = values[row, truth] == -np.inf
+    dropped = np.zeros(len(truth), dtype=bool)
+    dropped[here] = values[row[here], truth[here]] == -np.inf
     greater, equal = (np.empty(len(truth), dtype=np.int64) for _ in range(2))
-    strip = max(1, STRIP_BYTES // values[0].nbytes)
+    strip = max(1, STRIP_BYTES // max(1, values[:1].nbytes))
     mask = np.empty((strip, values.shape[1]), dtype=bool)
     for top in range(0, len(values), strip):
         truths = counts[top : top + strip]
@@ -254,22 +253,25 @@ def _count(scores: Tensor, group: Questions, truth: IntArray, drop: Questions) -
             greater[at] = [np.count_nonzero(line) for line in np.greater(rivals, mine, out=found)]
             equal[at] = [np.count_nonzero(line) for line in np.equal(rivals, mine, out=found)]
     # A truth that was not dropped has been compared with itself.
-    return greater, equal - ~dropped, dropped
+    return greater, equal - (here & ~dropped), dropped
 
 
-def _count_on_device(scores: Tensor, group: Questions, truth: IntArray, drop: Questions) -> Counts:
+def _count_on_device(scores: Tensor, group: Questions, truth: IntArray, drop: Questions, spread: bool) -> Counts:
     """The same with torch alone, for scores on another device."""
     row, column, drop_row, drop_column = (
         torch.from_numpy(ids.astype(np.int64)).to(scores.device)
         for ids in (group.question, truth, drop.question, drop.answers)
     )
-    own = scores[row, column]
+    here = ((column >= 0) & (column < scores.shape[1])).nonzero().flatten()
+    own, dropped, mine = scores.new_zeros(len(column)), torch.zeros_like(column).bool(), torch.zeros_like(column).bool()
+    own[here], mine[here] = scores[row[here], column[here]], True
+    _total(own, spread)
     scores[drop_row, drop_column] = -torch.inf
-    dropped = scores[row, column] == -torch.inf
+    dropped[here] = scores[row[here], column[here]] == -torch.inf
     greater, equal = torch.empty_like(row), torch.empty_like(row)
     for j in range(int(group.counts[0])):
         rows = np.count_nonzero(group.counts > j)
         at = torch.from_numpy(group.offsets[:rows] + j).to(scores.device)
         greater[at] = (scores[:rows] > own[at, None]).sum(1)
         equal[at] = (scores[:rows] == own[at, None]).sum(1)
-    return greater.cpu().numpy(), (equal - (~dropped).long()).cpu().numpy(), dropped.cpu().numpy()
+    return greater.cpu().numpy(), (equal - (mine & ~dropped).long()).cpu().numpy(), dropped.cpu().numpy()

@@ -9,9 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dura import world
 from dura.data.graph import Graph
 from dura.inference.answers import Answer, Answers, Question, TimeAnswers
 from dura.models import Model
+from dura.tables import Sharded
 from dura.types import BadInput, DuraError, IntArray
 
 BLOCK = 64
@@ -79,17 +81,30 @@ def _block(
     head, relation, time = torch.from_numpy(ids.T.copy()).to(model.device)
     scores = model.score_all(head, relation, None if times is None else time)
     check_finite(scores)
+    table = model.target_table
+    first, last = table.span if isinstance(table, Sharded) else (0, model.sizes.entities)
     facts = graph.known.known(ids[:, 0], ids[:, 1], times)
+    facts = facts.only((facts.answers >= first) & (facts.answers < last), first)
     is_known = torch.zeros_like(scores, dtype=torch.bool)
     is_known[torch.from_numpy(facts.question), torch.from_numpy(facts.answers).long()] = True
     if not known:
         scores.masked_fill_(is_known, -math.inf)
     best, entity = scores.topk(min(k, scores.shape[1]), dim=1)
     flags = is_known.gather(1, entity)
+    if isinstance(table, Sharded):
+        best, entity, flags = _best_of_all(table, k, best, entity + first, flags)
     return [
         Answers(question, tuple(_answers(graph, entity[i].tolist(), best[i].tolist(), flags[i].tolist())))
         for i, question in enumerate(questions)
     ]
+
+
+def _best_of_all(table: Sharded, k: int, best: Tensor, entity: Tensor, flags: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The best answers among those that each process has found among its own entities."""
+    widths = [min(k, size) for size in table.spans.sizes]
+    every = [world.gather(part.mT.contiguous(), widths).mT for part in (best, entity, flags.to(torch.uint8))]
+    top, at = every[0].topk(min(k, sum(widths)), dim=1)
+    return top, every[1].gather(1, at), every[2].gather(1, at).bool()
 
 
 def _answers(graph: Graph, entities: list[int], scores: list[float], known: list[bool]) -> Iterator[Answer]:
@@ -109,5 +124,5 @@ def check_count(k: int) -> None:
 
 def check_finite(scores: Tensor) -> None:
     """Refuse the scores of a model that diverged."""
-    if not bool(torch.isfinite(scores).all()):
+    if int(world.total((~torch.isfinite(scores)).sum())):
         raise DuraError("the model's scores are not finite numbers, so it cannot answer; train it again")
