@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from dura import world
 from dura.text import printable
 from dura.types import BadInput
 from dura.words import finite
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 
 HELP: dict[str, Any] = {"rich_markup_mode": None, "context_settings": {"help_option_names": ["-h", "--help"]}}
 """Plain help texts: examples stay as typed, and rich is not imported."""
+
+TELL_SECONDS = 2.0
+"""How long the other processes of a job wait after a common failure. As soon as one ends, torchrun ends all, also the one that
+is about to say what is wrong."""
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder made by 'dura train'.")]
 JsonOption = Annotated[
@@ -44,13 +50,20 @@ def print_json(document: Mapping[str, Any]) -> None:
 
 
 def say(sentence: str) -> None:
-    """Write a line on standard error."""
-    typer.echo(printable(sentence), err=True)
+    """Write a line on standard error. Of several processes that torchrun started, only the first one does."""
+    if world.leads():
+        typer.echo(printable(sentence), err=True)
 
 
-def fail(sentence: str, code: int) -> NoReturn:
-    """End the command with one sentence."""
-    say(f"dura: {sentence}")
+def fail(sentence: str, code: int, shared: bool = False) -> NoReturn:
+    """End the command with one sentence. If all processes of a job fail for the same reason, only the first one says it."""
+    if world.leads():
+        say(f"dura: {sentence}")
+    elif not shared:
+        named = sentence if sentence.startswith("process ") else f"process {world.rank()}: {sentence}"
+        typer.echo(printable(f"dura: {named}"), err=True)
+    else:
+        time.sleep(TELL_SECONDS)
     sys.exit(code)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Callable
 from typing import Annotated
@@ -10,6 +11,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
+from dura import world
 from dura.cli import data, demo, evaluate, export, predict, report, reproduce, study, sweep, train
 from dura.cli.common import HELP, fail
 from dura.types import DuraError
@@ -34,12 +36,19 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+TOGETHER = ("train", "evaluate", "predict")
+"""The commands that torchrun may start in several processes."""
+
+
 def root(
-    version: Annotated[
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Knowledge graph completion: learn from a file of facts, predict which facts are missing."""
+    if context.invoked_subcommand not in TOGETHER:
+        world.alone(f"dura {context.invoked_subcommand}")
 
 
 def program(*others: Callable[..., None]) -> typer.Typer:
@@ -82,10 +91,12 @@ def main(app: typer.Typer = app) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # never fail on a name that the terminal cannot show
+    if not world.leads():
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
     try:
         app()
     except DuraError as error:
-        fail(str(error), error.exit_code)
+        fail(str(error), error.exit_code, error.shared)
     except OSError as error:
         fail(f"{error.filename or 'a file'} cannot be used: {error.strerror or error}", 1)
     except (MemoryError, RuntimeError) as error:

@@ -67,9 +67,11 @@ def predict(
         )
     else:
         asked = read_questions(questions)
+    from dura import world
     from dura.runs.api import open as open_run
 
-    answers = open_run(run, device).ask(asked, k, known=known)
+    world.join(device=device)
+    answers = world.together(lambda: open_run(run, device)).ask(asked, k, known=known)
     if as_json:
         documents = [a.to_dict() for a in answers]
         print_json({"run": str(run), **(documents[0] if questions is None else {"questions": documents})})

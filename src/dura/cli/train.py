@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperOption
 
+from dura import world
 from dura.cli.common import JsonOption, QuietOption, TimeOption, assignment, free_folder, print_json, print_table, say
 from dura.types import BadInput
 
@@ -188,6 +189,8 @@ def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
 
     def handler(number: int, _: Any) -> None:
         asked.append(number)
+        if world.size() > 1 and len(asked) > 1:
+            return  # torchrun passes on the signal that the terminal has sent already
         if len(asked) > 1:
             raise KeyboardInterrupt
         say("dura: stopping after this step (once more to stop at once) …")

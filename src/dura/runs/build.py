@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from dura import world
 from dura.config import Component, Experiment
 from dura.data.graph import Graph
 from dura.data.questions import Questions
@@ -19,6 +20,8 @@ from dura.models import MODELS, Dot, Model, Temporal, adopt
 from dura.objectives import CANDIDATES, LOSSES, Objective, objective_of
 from dura.registry import Registry
 from dura.regularizers import REGULARIZERS, Regularizer, Smoothness
+from dura.tables import Sharded
+from dura.tables.mapped import taken
 from dura.training.optimizers import optimizer
 from dura.types import BadInput, Sizes
 
@@ -75,7 +78,13 @@ def build(experiment: Experiment, sizes: Sizes) -> Parts:
             f"candidates.samples is {samples:,}, but the graph has {sizes.entities:,} entities: draw fewer, or use "
             "candidates.name = 'all'"
         )
+    _check_world(experiment, objective)
     model = build_model(experiment, sizes, experiment.training.device)
+    if world.shards() > 1 and not isinstance(model.target_table, Sharded):
+        raise BadInput(
+            f"the entities of the model {experiment.model.name!r} cannot be spread over processes: set world.shards = 1 and "
+            f"world.replicas = {world.size()}"
+        )
     if experiment.training.precision == "bf16" and not isinstance(model.comparator, Dot):
         raise BadInput(
             f"training.precision is 'bf16', but {experiment.model.name!r} does not score by inner products: use 'float32'"
@@ -101,6 +110,28 @@ def build_objective(experiment: Experiment) -> Objective:
         )
     terms = experiment.terms
     return objective_of({"tails": terms.tails, "relations": terms.relations, "times": terms.times}, loss, candidates)
+
+
+ELEMENTWISE = ("adagrad", "adam", "adamw", "adamax", "nadam", "radam", "sgd", "rmsprop", "adadelta", "rprop", "asgd")
+"""Optimizers that treat each number by itself, so that a part of a table is updated like the whole."""
+
+
+def _check_world(experiment: Experiment, objective: Objective) -> None:
+    """Refuse what is not defined if the rows of the entities are spread over processes."""
+    if world.shards() == 1:
+        return
+    instead = f"set world.shards = 1 and world.replicas = {world.size()}, or start one process"
+    term = objective.terms[0]
+    if not term.candidates.spreads:
+        raise BadInput(
+            f"candidates.name = {experiment.candidates.name!r} needs all entities in each process: {instead}"
+        )
+    if not term.loss.spreads:
+        raise BadInput(
+            f"loss.name = {experiment.loss.name!r} needs the scores of all entities in each process: {instead}"
+        )
+    if experiment.optimizer.name.lower() not in ELEMENTWISE:
+        raise BadInput(f"optimizer.name = {experiment.optimizer.name!r} needs whole tables in each process: {instead}")
 
 
 def _check_times(experiment: Experiment, kind: type[Model], sizes: Sizes) -> None:
@@ -145,9 +176,10 @@ def _smoothness(experiment: Experiment, diagonal: bool) -> Smoothness:
 def open_model(experiment: Experiment, sizes: Sizes, state: Mapping[str, Tensor], device: str) -> Model:
     """The model of an experiment with a saved state. If the model allows it, no random tables are made."""
     place = checked_device(device)
-    # A copy is aligned in memory like a trained table. Products with rows of the mapped file may round differently.
     model = blank_model(experiment, sizes)
-    adopt(model, {name: tensor.clone() for name, tensor in state.items()})
+    own = model.state_dict(keep_vars=True)
+    spans = {name: table.span for name, table in own.items() if isinstance(table, Sharded)}
+    adopt(model, {name: taken(tensor, spans.get(model.renamed.get(name, name))) for name, tensor in state.items()})
     return model.to(place)
 
 
@@ -216,7 +248,7 @@ def checked_device(name: str) -> torch.device:
     except RuntimeError:
         raise BadInput(f"the device {name!r} is not known; this machine has {', '.join(there)}") from None
     if device.type == "cuda" and device.index is None and len(there) > 1:
-        device = torch.device("cuda:0")
+        device = torch.device(f"cuda:{world.local_rank()}")
     if str(device) not in there:
         raise BadInput(f"the device {name!r} is not available; this machine has {', '.join(there)}")
     return device

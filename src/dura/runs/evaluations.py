@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dura import world
 from dura.records import RunFolder
 from dura.runs.trained import open_run
 from dura.training.checkpoint import Checkpoints
@@ -30,8 +31,10 @@ def evaluate_run(
 
     The options are those of `Trained.evaluate`. `notify` is called with a sentence if the result could not be kept.
     """
-    result = open_run(path, device).evaluate(split, by, filter=filter, progress=progress)
-    if unkept := keep(path, result):
+    world.join(device=device)
+    trained = world.together(lambda: open_run(path, device))
+    result = trained.evaluate(split, by, filter=filter, progress=progress)
+    if world.leads() and (unkept := keep(path, result)):
         notify(unkept)
     return result
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
+from dura import world
 from dura.analysis.sparsity import entity_tables, thresholds
 from dura.config import Experiment
 from dura.data.graph import Graph
@@ -106,7 +107,8 @@ def open_exported(
         raise BadInput(
             f"an exported run with packed tables can only be used on the CPU, not on {device!r}; leave --device out"
         )
-    model = blank_model(experiment, sizes)
+    with world.whole():
+        model = blank_model(experiment, sizes)
     parts: dict[str, dict[str, Tensor]] = {}
     for key, tensor in tensors.items():
         whole = model.renamed.get(key, key) in model.state_dict()

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from dura.tables.table import flushing
 from dura.training.checkpoint import Checkpoints
 from dura.training.display import display
 from dura.training.trainer import Interrupted, Listener, Plan, Progress, Trainer
-from dura.types import BadInput, DuraError
+from dura.types import BadInput, DuraError, __version__
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -61,18 +61,50 @@ def start_run(
     one for GRAPH-MODEL-REGULARIZER; without it the run stays in memory. `notify` is called with what is worth knowing about the
     graph's files.
     """
-    trackers = open_trackers(track)
-    if graph is None:
-        if not choices.start.graph.source:
-            ways = "give a preset, or --graph with a catalog name, a folder or a file; e.g. --graph umls"
-            raise BadInput(f"which graph? {ways}")
-        graph, settings = load_dated(choices.start.graph, time, notify)
-        experiment = choices.experiment(dated=graph.times is not None, graph=settings)
-    else:
-        experiment = choices.experiment(dated=graph.times is not None).with_value("graph.source", graph.name)
-    folder = out(run_name(graph.name, experiment)) if callable(out) else out
+    trackers = open_trackers(track if world.leads() else ())
+    _join(choices.start)
+    if again := _interrupted(out):
+        return resume_run(again, progress=progress, track=track, stopping=stopping)
+    graph, experiment = world.together(lambda: _prepared(graph, choices, time, notify))
+    folder = _named(out, run_name(graph.name, experiment))
     with _listening(experiment, graph.name, graph.name, folder, progress, trackers, stopping) as (listeners, stopped):
         return train(experiment, graph, folder, listeners=listeners, stopped=stopped)
+
+
+def _prepared(
+    graph: Graph | None,
+    choices: Choices,
+    time: int | ColumnChoice | None,
+    notify: Callable[[str], None] | None,
+) -> tuple[Graph, Experiment]:
+    """The graph that the choices name, unless there is one already, and all settings."""
+    if graph is not None:
+        return graph, choices.experiment(dated=graph.times is not None).with_value("graph.source", graph.name)
+    if not choices.start.graph.source:
+        ways = "give a preset, or --graph with a catalog name, a folder or a file; e.g. --graph umls"
+        raise BadInput(f"which graph? {ways}")
+    graph, settings = load_dated(choices.start.graph, time, notify if world.leads() else None)
+    return graph, choices.experiment(dated=graph.times is not None, graph=settings)
+
+
+def _join(experiment: Experiment) -> None:
+    """Join the other processes of the job, if torchrun started several."""
+    w = experiment.world
+    world.join(w.shards, w.replicas, experiment.training.device, w.timeout)
+
+
+def _named(out: Path | Callable[[str], Path] | None, name: str) -> Path | None:
+    """The run folder to make."""
+    if not callable(out):
+        return out
+    if world.size() > 1:
+        raise BadInput("several processes train one run, so they need the name of its folder: give --out RUN")
+    return out(name)
+
+
+def _interrupted(out: Path | Callable[[str], Path] | None) -> Path | None:
+    """The run folder to continue with, if torchrun has started this job again and the run had begun."""
+    return out if world.restarts() and isinstance(out, Path) and (out / "run.json").exists() else None
 
 
 def resume_run(
@@ -83,10 +115,19 @@ def resume_run(
     stopping: Stopping = never_stop,
 ) -> Trained:
     """Continue a run that was stopped, with its own settings."""
-    folder, trackers = RunFolder.open(path), open_trackers(track)
+    folder, trackers = RunFolder.open(path), open_trackers(track if world.leads() else ())
     experiment, graph = read_settings(folder), str(folder.about()["graph"]["name"])
+    _join(_fitting(experiment))
     with _listening(experiment, path.name, graph, path, progress, trackers, stopping) as (listeners, stopped):
         return resume(path, listeners=listeners, stopped=stopped)
+
+
+def _fitting(experiment: Experiment) -> Experiment:
+    """The settings with a grid that fits the processes there are: a run may be continued by another number of processes."""
+    w = experiment.world
+    if (w.shards or world.size() // w.replicas) * w.replicas == world.size():
+        return experiment
+    return experiment.with_values({"world.shards": 0, "world.replicas": 1})
 
 
 @contextmanager
@@ -157,13 +198,18 @@ def train(
     stopped: Callable[[], bool] = lambda: False,
 ) -> Trained:
     """Train on the graph: with `out` in a run folder that can be resumed, without it in memory."""
-    world.alone("training")
     experiment, said = complete(experiment), ""
+    _join(experiment)
     if experiment.training.batch == "auto":
+        if world.size() > 1:
+            raise BadInput(
+                "training.batch is 'auto', which measures one process: give several processes a number (--batch)"
+            )
         experiment, said = settle(experiment, graph)
         for listener in listeners:
             listener.notice(said)
-    parts = build(experiment, graph.sizes)
+    _agree(experiment, graph)
+    parts = world.together(lambda: build(experiment, graph.sizes))
     if out is None:
         trainer = _trainer(experiment, graph, parts, None, listeners, stopped)
         with torch_settings(experiment, parts.model):
@@ -171,13 +217,35 @@ def train(
         if trainer.best_state:
             restore(parts.model, trainer.best_state)
         return Trained(parts.model, graph, experiment)
-    folder = RunFolder.create(out)
-    with folder.lock(), torch_settings(experiment, parts.model):
-        folder.write_settings(experiment.to_toml())
-        folder.append({"kind": "start"} | ({"auto": said} if said else {}))
-        write_graph(folder, graph)
+    world.by_leader(lambda: RunFolder.create(out))
+    folder = RunFolder(out)
+    with ExitStack() as stack:
+        world.by_leader(lambda: stack.enter_context(folder.lock()))
+        stack.enter_context(torch_settings(experiment, parts.model))
+        world.by_leader(lambda: _begin(folder, experiment, graph, said))
         _finish(_trainer(experiment, graph, parts, folder, listeners, stopped), folder)
     return open_run(out, experiment.training.device)
+
+
+def _begin(folder: RunFolder, experiment: Experiment, graph: Graph, said: str) -> None:
+    """Write everything that a run folder holds before the first step."""
+    folder.write_settings(experiment.to_toml())
+    folder.append({"kind": "start"} | ({"auto": said} if said else {}))
+    write_graph(folder, graph)
+
+
+def _agree(experiment: Experiment, graph: Graph) -> None:
+    """Refuse to begin if the processes have different programs, settings or data."""
+    if world.size() == 1:
+        return
+    import torch
+
+    facts = {"the version of dura": __version__, "the version of torch": torch.__version__}
+    facts["the data"] = f"{len(graph.train):,} training facts with the digest {graph.digest[:12]}"
+    settings = experiment.by_path()
+    del settings["graph.source"]  # the same data may have another path on another host
+    facts |= {f"the setting {path}": repr(value) for path, value in settings.items()}
+    world.agree(facts)
 
 
 @flushing()
@@ -188,15 +256,21 @@ def resume(
     stopped: Callable[[], bool] = lambda: False,
 ) -> Trained:
     """Continue a stopped run, with the same steps as if it had never stopped."""
-    world.alone("training")
     folder = RunFolder.open(path)
-    experiment, graph = read_settings(folder), read_graph(folder)
-    check_checkpoints(folder, experiment, graph.sizes)
-    parts = build(experiment, graph.sizes)
-    with folder.lock(), torch_settings(experiment, parts.model):
+    experiment = read_settings(folder)
+    _join(_fitting(experiment))
+    graph = world.together(lambda: read_graph(folder))
+    world.together(lambda: check_checkpoints(folder, experiment, graph.sizes))
+    _agree(experiment, graph)
+    parts = world.together(lambda: build(experiment, graph.sizes))
+    with ExitStack() as stack:
+        world.by_leader(lambda: stack.enter_context(folder.lock()))
+        stack.enter_context(torch_settings(experiment, parts.model))
         trainer = _trainer(experiment, graph, parts, folder, listeners, stopped)
-        _restore(trainer, folder)
-        folder.append({"kind": "resume", "epoch": trainer.progress.epoch, "step": trainer.progress.step})
+        world.together(lambda: _restore(trainer, folder))
+        place = {"epoch": trainer.progress.epoch, "step": trainer.progress.step}
+        world.agree({"the newest checkpoint": f"epoch {place['epoch']}, step {place['step']}"})
+        world.by_leader(lambda: folder.append({"kind": "resume", **place}))
         _finish(trainer, folder)
     return open_run(path, experiment.training.device)
 
@@ -225,16 +299,11 @@ def _finish(trainer: Trainer, folder: RunFolder) -> None:
     except Interrupted as error:
         raise Interrupted(f"{error}; continue with: dura train --resume {folder.path}") from None
     except DuraError as error:
-        folder.append({"kind": "failure", "text": str(error)})
+        if world.leads():
+            folder.append({"kind": "failure", "text": str(error)})
         raise
-    folder.append(
-        {
-            "kind": "end",
-            "epoch": progress.epoch,
-            "best_epoch": progress.best_epoch,
-            "seconds": progress.seconds,
-        }
-    )
+    end = {"kind": "end", "epoch": progress.epoch, "best_epoch": progress.best_epoch, "seconds": progress.seconds}
+    world.by_leader(lambda: folder.append(end))
 
 
 def _trainer(
@@ -260,7 +329,7 @@ def _trainer(
         Plan(t.epochs, t.questions_a_step, t.seed, t.validate_every, t.patience, t.checkpoint_every, t.anneal),
         validate=validate if len(graph.valid) else None,
         checkpoints=None if folder is None else Checkpoints(folder.path / "checkpoints"),
-        listeners=listeners if folder is None else (Recorder(folder), *listeners),
+        listeners=listeners if folder is None or not world.leads() else (Recorder(folder), *listeners),
         stopped=stopped,
         smooth=_smoothness(parts, graph),
         redraw=partial(questions_of, experiment, graph) if graph.intervals else None,

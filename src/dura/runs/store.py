@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import numpy as np
 
+from dura import world
 from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.data.times import Times
@@ -177,7 +178,7 @@ def _declared(experiment: Experiment, sizes: Sizes) -> dict[str, Form] | None:
     from dura.models.state import forms
 
     try:
-        with torch.device("meta"):
+        with torch.device("meta"), world.whole():
             return forms(MODELS.build(experiment.model.name, experiment.model.options, sizes).state_dict())
     except RuntimeError as error:  # the constructor of another package's model may compute with its tables
         if "overflow" in str(error):
