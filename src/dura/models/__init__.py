@@ -31,6 +31,7 @@ MODELS: Registry[Model] = Registry(
         "tntcomplex": "dura.models.temporal:TNTComplEx",
         "trescal": "dura.models.temporal:TRESCAL",
     },
+    "dura.models.model:Model",
 )
 _HOMES = {
     "SemanticMatching": "dura.models.bilinear",

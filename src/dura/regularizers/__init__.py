@@ -28,6 +28,7 @@ REGULARIZERS: Registry[Regularizer] = Registry(
         "dura12": "dura.regularizers.forms:DURA12",
         "reg-p1": "dura.regularizers.forms:RegP1",
     },
+    "dura.regularizers.forms:Regularizer",
 )
 _HOMES = dict.fromkeys(("Regularizer", "Smoothness", "squares"), "dura.regularizers.forms")
 # Late, so that a user of the names alone does not import torch.
