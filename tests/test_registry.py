@@ -43,6 +43,7 @@ class Bare:
 
 
 SIZES = Sizes(3, 2)
+CHOOSE = "to choose one that has it, set model.name ="
 HAS = "it has rank, init, dropout"
 MODELS: Registry[Complex] = Registry("model", "dura.test.models", {"complex": Complex, "picky": Picky, "plain": Plain})
 
@@ -87,6 +88,7 @@ def test_build_takes_positional_arguments_and_options() -> None:
         ("complex", {"dropout": "no"}, "model.dropout must be a number or nothing, not the text 'no'"),
         ("complex", {"init": float("nan")}, "model.init must be a number, not nan, which is not finite"),
         ("complex", {"init": (1, 2)}, "model.init must be a number, not the list [1, 2]"),
+        ("complex", {"fast": True}, f"model.fast is not a setting of 'complex'; {HAS}; {CHOOSE} 'picky'"),
         ("picky", {}, "the model 'picky' needs the setting model.rank, a whole number"),
         ("picky", {"rank": 1, "ties": "x"}, "model.ties must be 'mean' or 'max', not the text 'x'"),
         ("picky", {"rank": 1, "fast": 1}, "model.fast must be true or false, not the whole number 1"),

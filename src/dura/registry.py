@@ -9,6 +9,7 @@ Literal, and unions and lists of these. The program passes the other parameters.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import inspect
 import math
@@ -162,14 +163,24 @@ class Registry(Joined[type[T]], Generic[T]):
         for key in options:
             if key not in known:
                 has = f"it has {', '.join(known)}" if known else "it has none"
-                raise BadInput(
-                    f"{self.kind}.{shown(key)[1:-1]} is not a setting of {name!r}; {has}{did_you_mean(key, known)}"
-                )
+                hint = did_you_mean(key, known) or self._who_has(key)
+                raise BadInput(f"{self.kind}.{shown(key)[1:-1]} is not a setting of {name!r}; {has}{hint}")
         for key, option in known.items():
             if option.required and key not in options:
                 raise BadInput(f"the {self.kind} {name!r} needs the setting {self.kind}.{key}, {describe(option.type)}")
         checked = {key: check_value(value, known[key].type, f"{self.kind}.{key}") for key, value in options.items()}
         return make(*args, **checked)
+
+    def _who_has(self, key: str) -> str:
+        """The end of an error message that says which other classes have this setting. Empty if none has it."""
+        with contextlib.suppress(DuraError):  # another package may be broken
+            others = [other for other in self.names() if key in self.options(other)]
+            return (
+                f"; to choose one that has it, set {self.kind}.name = {' or '.join(map(repr, others))}"
+                if others
+                else ""
+            )
+        return ""
 
     def _misfit(self, loaded: object, value: str) -> str:
         if not isinstance(loaded, type):
@@ -223,6 +234,9 @@ def check_value(value: object, expected: Any, path: str) -> Any:
     fitted = _fit_any(value, expected)
     if fitted is not _MISFIT:
         return fitted
+    if expected == Scalar | tuple[Scalar, ...]:
+        wanted = "a number" if isinstance(value, int | float) else "a number, text, true, false or a list of these"
+        raise BadInput(f"{path} must be {wanted}, not {_given(value)}")
     choices = [choice for kind in _alternatives(expected) for choice in _choices(kind)]
     hint = did_you_mean(value, map(str, choices)) if isinstance(value, str) else ""
     raise BadInput(f"{path} must be {describe(expected)}, not {_given(value)}{hint}")
@@ -313,6 +327,8 @@ def _given(value: object) -> str:
         return f"the text {shown(value)}"
     if isinstance(value, float) and not math.isfinite(value):
         return f"{value}, which is not finite"
+    if isinstance(value, int) and _fit(value, int) is _MISFIT:
+        return f"{shown(value)}, which does not fit in 64 bits"
     if isinstance(value, int | float):
         return f"the {'whole ' if isinstance(value, int) else ''}number {shown(value)}"
     if isinstance(value, list | tuple):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 Stopping = Callable[[], AbstractContextManager[Callable[[], bool]]]
 """Entered while a model is trained; gives a function that says whether training should stop."""
+
+MOST_TEXT = 1000
+"""At most this many characters of a failure are recorded: torch may add a page about its allocator."""
 
 
 @contextmanager
@@ -159,10 +162,10 @@ def train(
     """Train on the graph: with `out` in a run folder that can be resumed, without it in memory."""
     world.alone("training")
     experiment, said = complete(experiment), ""
+    _tell(listeners, *experiment.training.remarks())
     if experiment.training.batch == "auto":
         experiment, said = settle(experiment, graph)
-        for listener in listeners:
-            listener.notice(said)
+        _tell(listeners, said)
     parts = build(experiment, graph.sizes)
     if out is None:
         trainer = _trainer(experiment, graph, parts, None, listeners, stopped)
@@ -176,7 +179,8 @@ def train(
         folder.write_settings(experiment.to_toml())
         folder.append({"kind": "start"} | ({"auto": said} if said else {}))
         write_graph(folder, graph)
-        _finish(_trainer(experiment, graph, parts, folder, listeners, stopped), folder)
+        with _failing(folder):
+            _finish(_trainer(experiment, graph, parts, folder, listeners, stopped), folder)
     return open_run(out, experiment.training.device)
 
 
@@ -193,10 +197,12 @@ def resume(
     experiment, graph = read_settings(folder), read_graph(folder)
     check_checkpoints(folder, experiment, graph.sizes)
     parts = build(experiment, graph.sizes)
-    with folder.lock(), torch_settings(experiment, parts.model):
+    with folder.lock(), torch_settings(experiment, parts.model), _failing(folder):
         trainer = _trainer(experiment, graph, parts, folder, listeners, stopped)
         _restore(trainer, folder)
-        folder.append({"kind": "resume", "epoch": trainer.progress.epoch, "step": trainer.progress.step})
+        p = trainer.progress
+        folder.append({"kind": "resume", "epoch": p.epoch, "step": p.step})
+        _tell(listeners, _place(p, trainer.steps_in_epoch, experiment.training.epochs))
         _finish(trainer, folder)
     return open_run(path, experiment.training.device)
 
@@ -224,9 +230,6 @@ def _finish(trainer: Trainer, folder: RunFolder) -> None:
         progress = trainer.run()
     except Interrupted as error:
         raise Interrupted(f"{error}; continue with: dura train --resume {folder.path}") from None
-    except DuraError as error:
-        folder.append({"kind": "failure", "text": str(error)})
-        raise
     folder.append(
         {
             "kind": "end",
@@ -235,6 +238,32 @@ def _finish(trainer: Trainer, folder: RunFolder) -> None:
             "seconds": progress.seconds,
         }
     )
+
+
+@contextmanager
+def _failing(folder: RunFolder) -> Iterator[None]:
+    """Record why training failed. A failure before the first checkpoint leaves a folder that may be used again."""
+    try:
+        yield
+    except Interrupted:
+        raise
+    except (DuraError, MemoryError, RuntimeError) as error:  # torch raises a RuntimeError if memory is short
+        with suppress(DuraError):  # the disk may be full
+            folder.append({"kind": "failure", "text": str(error)[:MOST_TEXT]})
+        raise
+
+
+def _tell(listeners: tuple[Listener, ...], *sentences: str) -> None:
+    for sentence in sentences:
+        for listener in listeners:
+            listener.notice(sentence)
+
+
+def _place(p: Progress, steps: int, epochs: int) -> str:
+    """Where a run continues, in words."""
+    if p.done or p.epoch >= epochs:
+        return f"the run has ended after epoch {p.epoch}, so nothing is left to train"
+    return f"the run continues with step {p.step + 1} of {steps} in epoch {p.epoch + 1} of {epochs}"
 
 
 def _trainer(
