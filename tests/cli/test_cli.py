@@ -294,6 +294,18 @@ def test_the_help_of_train_names_every_model_and_regularizer(home: Path) -> None
     assert f"--regularizer <str> {', '.join(REGULARIZERS)} (default dura; dura1 if facts have times)." in text
 
 
+def test_a_graph_is_checked_without_torch(home: Path) -> None:
+    code = "import sys; sys.modules['torch'] = None; from dura.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "data", "check", "nations"],
+        cwd=home,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+    )
+    assert "training complex with rank 200" in done.stdout, done.stderr
+
+
 def test_the_help_of_train_leaves_torch_alone(home: Path) -> None:
     code = "import sys, atexit; atexit.register(lambda: print('torch' in sys.modules)); from dura.__main__ import main; main()"
     command = [sys.executable, "-c", code, "train", "--help"]
