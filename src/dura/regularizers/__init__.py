@@ -1,7 +1,8 @@
 """Regularizers: sums over the facts of a batch, divided by their number.
 
-A regularizer sees `Factors`, never a model. To add one, write a class whose constructor is its settings in `forms` and a row in
-`REGULARIZERS`, or an entry point of the group `dura.regularizers` in your own package. The weights of a loss never apply here.
+A regularizer sees `Factors`, never a model. The room may touch tables, registry and types. To add one, write a class whose
+constructor is its settings in `forms` and a row in `REGULARIZERS`, or an entry point of the group `dura.regularizers` in your own
+package. The weights of a loss never apply here.
 """
 
 from __future__ import annotations
