@@ -246,14 +246,20 @@ def test_a_study_that_does_not_fit_is_one_sentence_and_the_others_work(tmp_path:
     info = tmp_path / "odd-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[dura.studies]\nbare = bare\nodd = odd\nlost = lost\n")
+    (info / "entry_points.txt").write_text("[dura.studies]\nbare = bare\nodd = odd\nlost = lost\ntyped = typed\n")
     (tmp_path / "bare.py").write_text("def compute(): ...\n")
     parts = "def compute(): ...\ndef sheets(found): ...\ndef draw(found, path): ...\n"
     (tmp_path / "odd.py").write_text(f"{parts}def command(*, colour): ...\n")
-    lines = [["study", name] for name in ("bare", "odd", "lost")]
+    (tmp_path / "typed.py").write_text(f"{parts}def command(out: 'Nowhere'): ...\n")
+    lines = [["study", name] for name in ("bare", "odd", "lost", "typed")]
     *found, listed = commands([*lines, ["study", "--help"]], tmp_path, tmp_path)
     for sentence, done in zip(
-        ("which has no function 'sheets'", "fills in bar and train only, not colour", "cannot be imported"),
+        (
+            "which has no function 'sheets'",
+            "fills in bar and train only, not colour",
+            "cannot be imported",
+            "the study 'typed' cannot be shown: NameError",
+        ),
         found,
         strict=True,
     ):

@@ -32,12 +32,9 @@ class StudyGroup(TyperGroup):
         """The command of a study. If the study of a package is broken, its command says so and the others still work."""
         if cmd_name not in self.commands and cmd_name in STUDIES:
             try:
-                face = _face(cmd_name, STUDIES.get(cmd_name))
-            except DuraError as error:
-                face = _broken(error)
-            own = typer.Typer(**HELP)
-            own.command(cmd_name)(face)
-            self.commands[cmd_name] = typer.main.get_command(own)
+                self.commands[cmd_name] = _command(cmd_name, _face(cmd_name, STUDIES.get(cmd_name)))
+            except Exception as error:  # noqa: BLE001 (another package may fail in any way)
+                self.commands[cmd_name] = _command(cmd_name, _broken(cmd_name, error))
         return super().get_command(ctx, cmd_name)
 
 
@@ -87,14 +84,23 @@ def _options(name: str, study: Study) -> Mapping[str, inspect.Parameter]:
     return wanted
 
 
-def _broken(error: DuraError) -> Callable[[], None]:
+def _broken(name: str, error: Exception) -> Callable[[], None]:
     """The command of a study that cannot be used."""
+    other = f"the study {name!r} cannot be shown: {type(error).__name__}: {error}"
+    sentence = str(error) if isinstance(error, DuraError) else other
 
     def face() -> None:
-        raise error
+        raise DuraError(sentence)
 
-    face.__doc__ = f"Cannot be used: {error}."
+    face.__doc__ = f"Cannot be used: {sentence}."
     return face
+
+
+def _command(name: str, face: Callable[..., None]) -> Any:
+    """A function as a command of its own."""
+    own = typer.Typer(**HELP)
+    own.command(name)(face)
+    return typer.main.get_command(own)
 
 
 def _train(
