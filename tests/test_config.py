@@ -5,6 +5,7 @@ import os
 import pickle
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -148,7 +149,6 @@ TRAINING_HAS = (
     "seed, device, precision, threads"
 )
 TABLES = "graph, model, regularizer, loss, candidates, terms, optimizer, smoothness, training"
-SCALAR = "true or false, a whole number, a number"
 REFUSALS = {
     "[trainig]": f"'trainig' is not a part of the settings; the parts are version, {TABLES}, expected;"
     " did you mean 'training'?",
@@ -175,9 +175,13 @@ REFUSALS = {
     "[graph]\ncolumns = 'a'": "graph.columns must be a list (text or a whole number), not the text 'a'",
     "[graph]\nseparator = '::'": "graph.separator must be one character or empty, not '::'",
     "[model]\nname = 3": "model.name must be text, not the whole number 3",
-    "[model.rank]\nx = 1": f"model.rank must be {SCALAR}, text or a list ({SCALAR} or text), not a table",
+    "[model.rank]\nx = 1": "model.rank must be a number, text, true, false or a list of these, not a table",
+    "[optimizer]\nlr = nan": "optimizer.lr must be a number, not nan, which is not finite",
+    "[training]\nseed = 9223372036854775808": "training.seed must be a whole number, not 9223372036854775808, which does not fit in"
+    " 64 bits",
     "version = 3": "has version 3, but this dura reads versions up to 2; update dura",
-    "version = 2\n[objective]": f"'objective' is not a part of the settings; the parts are version, {TABLES}, expected",
+    "version = 2\n[objective]": "[objective] is a part of version 1, but this file says version = 2: write [loss] and "
+    "[candidates] instead, or version = 1",
     "version = 1\nobjective = 3": "objective must be a table, [objective], not 3",
     "[objective]\nname = 'hinge'": "the objective 'hinge' is not known; known are cross-entropy, sampled-cross-entropy, "
     "or set loss.name and candidates.name",
@@ -289,7 +293,6 @@ UNKNOWN = {
     "training.lr": f"{TRAINING_HAS}; did you mean 'optimizer.lr'?",
     "training.epoch": f"{TRAINING_HAS}; did you mean 'training.epochs'?",
     "regulariser.weight": f"they begin with {TABLES}; did you mean 'regularizer.weight'?",
-    "model": "model has name, rank; did you mean 'model.rank'?",
     "model.": "model has name, rank; did you mean 'model.rank'?",
     "model.a.b": "model has name, rank; did you mean 'model.rank'?",
     "version": f"they begin with {TABLES}",
@@ -302,6 +305,29 @@ def test_with_value_of_an_unknown_path(path: str) -> None:
     with pytest.raises(BadInput) as error:
         Experiment().with_value(path, "1")
     assert str(error.value) == f"{path!r} is not a setting; {UNKNOWN[path]}"
+
+
+def test_a_whole_part_cannot_be_set() -> None:
+    with pytest.raises(BadInput) as error:
+        Experiment().with_value("model", "cp")
+    assert str(error.value) == "'model' has several settings (name, rank): set one of them, such as model.name=complex"
+    with pytest.raises(BadInput, match=r"^'training' has several settings \(epochs, .*, such as training.epochs=100$"):
+        Experiment().with_value("training", "5")
+
+
+def test_a_sample_of_version_1_needs_its_objective() -> None:
+    with pytest.raises(
+        BadInput, match="^objective.samples needs objective.name = 'sampled-cross-entropy'; since version 2"
+    ):
+        Experiment().with_value("objective.samples", 5)
+    both = Experiment().with_values({"objective.samples": 5, "objective.name": "sampled-cross-entropy"})
+    assert both.candidates == Component("sample", {"samples": 5})
+
+
+@pytest.mark.parametrize("data", [[], None, "model", 3])
+def test_what_is_no_table_is_refused(data: Any) -> None:
+    with pytest.raises(BadInput, match=r"^settings: must be tables by name, such as .*, not "):
+        Experiment.from_dict(data)
 
 
 def test_with_component_drops_the_old_options() -> None:

@@ -43,6 +43,7 @@ class Bare:
 
 
 SIZES = Sizes(3, 2)
+CHOOSE = "to choose one that has it, set model.name ="
 HAS = "it has rank, init, dropout"
 MODELS: Registry[Complex] = Registry("model", "dura.test.models", {"complex": Complex, "picky": Picky, "plain": Plain})
 
@@ -87,6 +88,7 @@ def test_build_takes_positional_arguments_and_options() -> None:
         ("complex", {"dropout": "no"}, "model.dropout must be a number or nothing, not the text 'no'"),
         ("complex", {"init": float("nan")}, "model.init must be a number, not nan, which is not finite"),
         ("complex", {"init": (1, 2)}, "model.init must be a number, not the list [1, 2]"),
+        ("complex", {"fast": True}, f"model.fast is not a setting of 'complex'; {HAS}; {CHOOSE} 'picky'"),
         ("picky", {}, "the model 'picky' needs the setting model.rank, a whole number"),
         ("picky", {"rank": 1, "ties": "x"}, "model.ties must be 'mean' or 'max', not the text 'x'"),
         ("picky", {"rank": 1, "fast": 1}, "model.fast must be true or false, not the whole number 1"),
@@ -190,6 +192,36 @@ def test_a_broken_entry_point_is_one_sentence(tmp_path: Path) -> None:
         "the model 'broken' of the package 'theirs_e' cannot be imported:"
     )
     assert _run(tmp_path, show.format("number")).endswith("is not a class; its entry point 'theirs_e:Y' must name one")
+
+
+def test_a_class_of_another_package_must_extend_the_base(tmp_path: Path) -> None:
+    _package(
+        tmp_path,
+        "theirs_g",
+        "odd = theirs_g:Odd\ngood = theirs_g:Good",
+        "class Odd: ...\nfrom base import Base\nclass Good(Base): ...",
+    )
+    (tmp_path / "base.py").write_text("class Base: ...")
+    table = "table = Registry('model', 'dura.models', {}, 'base:Base')\n"
+    show = "try: print(table.get('{}').__name__)\nexcept DuraError as error: print(error)"
+    assert _run(tmp_path, table + show.format("good")) == "Good"
+    assert _run(tmp_path, table + show.format("odd")) == (
+        "the model 'odd' of the package 'theirs_g' is the class 'theirs_g:Odd', which does not extend base.Base"
+    )
+
+
+def test_a_module_of_another_package_must_have_all_parts(tmp_path: Path) -> None:
+    _package(tmp_path, "theirs_h", "whole = theirs_h\nbare = bare_h\nnumber = theirs_h:Y", "def draw(): ...\nY = 3")
+    (tmp_path / "bare_h.py").write_text("draw = 3")
+    table = "from dura.registry import Modules\ntable = Modules('study', 'dura.models', {}, ['draw'])\n"
+    show = "try: print(table.get('{}').__name__)\nexcept DuraError as error: print(error)"
+    assert _run(tmp_path, table + show.format("whole")) == "theirs_h"
+    said = {
+        "bare": "is the module 'bare_h', which has no function 'draw'",
+        "number": "is not a module; its entry point 'theirs_h:Y' must name one, without a colon",
+    }
+    for name, sentence in said.items():
+        assert _run(tmp_path, table + show.format(name)) == f"the study {name!r} of the package 'theirs_h' {sentence}"
 
 
 def test_entry_points_are_not_read_for_a_known_name(monkeypatch: pytest.MonkeyPatch) -> None:

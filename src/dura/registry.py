@@ -1,14 +1,15 @@
-"""Registry: tables from names to classes. Other packages add rows by entry points; two rows with one name are an error.
+"""Registry: tables from names to classes or modules. Other packages add rows by entry points; two rows with one name are an error.
 
-A row is a class, or "module:Class" if the module should be imported only when the class is used. So help texts can list the names
-of a table without importing torch.
+`Registry` holds classes. A row is a class, or "module:Class" if the module should be imported only when the class is used. So help
+texts can list the names of a table without importing torch. `Modules` holds modules of one shape.
 
-The constructor is the schema. A parameter is a setting if its type can be written in TOML: bool, int, float, str, Literal, and
-unions and lists of these. The program passes the other parameters.
+The constructor of a class is the schema. A parameter is a setting if its type can be written in TOML: bool, int, float, str,
+Literal, and unions and lists of these. The program passes the other parameters.
 """
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import inspect
 import math
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
+R = TypeVar("R")
 Scalar = bool | int | float | str
 Value = Scalar | tuple[Scalar, ...]
 
@@ -51,20 +53,10 @@ class Option(NamedTuple):
         return self.default is inspect.Parameter.empty
 
 
-class Registry(Generic[T]):
-    """A table from names to classes of one `kind`. Other packages add rows by entry points of the group `entry_point_group`.
+class Joined(Generic[R]):
+    """A table from names to rows of one `kind`. Other packages add rows by entry points of the group `entry_point_group`."""
 
-    >>> class Dura:
-    ...     def __init__(self, weight: float = 0.05) -> None:
-    ...         self.weight = weight
-    >>> table = Registry("regularizer", "dura.regularizers", {"dura": Dura})
-    >>> table.build("dura", {"weight": 1}).weight
-    1.0
-    >>> Registry("number", "dura.numbers", {"fraction": "fractions:Fraction"}).get("fraction")
-    <class 'fractions.Fraction'>
-    """
-
-    def __init__(self, kind: str, entry_point_group: str, members: Mapping[str, type[T] | str]) -> None:
+    def __init__(self, kind: str, entry_point_group: str, members: Mapping[str, R | str]) -> None:
         self.kind = kind
         self.entry_point_group = entry_point_group
         self._members = dict(members)
@@ -80,12 +72,12 @@ class Registry(Generic[T]):
     def __contains__(self, name: object) -> bool:
         return name in self._members or name in self._joined()
 
-    def items(self) -> list[tuple[str, type[T]]]:
-        """All rows as (name, class). This imports every class."""
+    def items(self) -> list[tuple[str, R]]:
+        """All rows with their names. This imports every row."""
         return [(name, self.get(name)) for name in self.names()]
 
-    def get(self, name: str) -> type[T]:
-        """The class called `name`. The error for an unknown name lists the known names."""
+    def get(self, name: str) -> R:
+        """The row called `name`. The error for an unknown name lists the known names."""
         row = self._members.get(name)
         if row is None:
             point = self._joined().get(name)
@@ -95,9 +87,60 @@ class Registry(Generic[T]):
                 raise BadInput(f"the {self.kind} {shown(name)} is not known; known are {', '.join(known)}{hint}")
             row = self._members[name] = self._load(point)
         elif isinstance(row, str):
-            module, _, attribute = row.partition(":")
-            row = self._members[name] = cast(type[T], getattr(import_module(module), attribute))
+            row = self._members[name] = cast(R, _imported(row))
         return row
+
+    def _joined(self) -> dict[str, EntryPoint]:
+        """The entry points of other packages. They are read once, when first needed, because this takes time."""
+        if self._points is None:
+            from importlib.metadata import entry_points
+
+            points: dict[str, EntryPoint] = {}
+            for point in entry_points(group=self.entry_point_group):
+                rival = points.get(point.name)
+                if point.name in self._members or (rival is not None and rival.value != point.value):
+                    first = _origin(rival) if rival is not None else "dura itself"
+                    raise DuraError(
+                        f"the {self.kind} {point.name!r} is defined twice, by {first} and by"
+                        f" {_origin(point)}; uninstall one of the two or rename its entry point"
+                    )
+                points[point.name] = point
+            self._points = points
+        return self._points
+
+    def _load(self, point: EntryPoint) -> R:
+        offer = f"the {self.kind} {point.name!r} of {_origin(point)}"
+        try:
+            loaded = point.load()
+        except Exception as error:
+            raise DuraError(f"{offer} cannot be imported: {type(error).__name__}: {error}") from error
+        if misfit := self._misfit(loaded, point.value):
+            raise DuraError(f"{offer} {misfit}")
+        return cast(R, loaded)
+
+    def _misfit(self, loaded: object, value: str) -> str:  # noqa: ARG002
+        """Why what an entry point names cannot be a row, as the end of a sentence; empty if it can."""
+        return ""
+
+
+class Registry(Joined[type[T]], Generic[T]):
+    """A table from names to classes. Classes of other packages must extend `base`, a class or "module:Class".
+
+    >>> class Dura:
+    ...     def __init__(self, weight: float = 0.05) -> None:
+    ...         self.weight = weight
+    >>> table = Registry("regularizer", "dura.regularizers", {"dura": Dura}, Dura)
+    >>> table.build("dura", {"weight": 1}).weight
+    1.0
+    >>> Registry("number", "dura.numbers", {"fraction": "fractions:Fraction"}, "numbers:Number").get("fraction")
+    <class 'fractions.Fraction'>
+    """
+
+    def __init__(
+        self, kind: str, entry_point_group: str, members: Mapping[str, type[T] | str], base: type | str = object
+    ) -> None:
+        super().__init__(kind, entry_point_group, members)
+        self._base = base
 
     def options(self, name: str) -> dict[str, Option]:
         """The settings of the class called `name`, in the constructor's order."""
@@ -120,42 +163,44 @@ class Registry(Generic[T]):
         for key in options:
             if key not in known:
                 has = f"it has {', '.join(known)}" if known else "it has none"
-                raise BadInput(
-                    f"{self.kind}.{shown(key)[1:-1]} is not a setting of {name!r}; {has}{did_you_mean(key, known)}"
-                )
+                hint = did_you_mean(key, known) or self._who_has(key)
+                raise BadInput(f"{self.kind}.{shown(key)[1:-1]} is not a setting of {name!r}; {has}{hint}")
         for key, option in known.items():
             if option.required and key not in options:
                 raise BadInput(f"the {self.kind} {name!r} needs the setting {self.kind}.{key}, {describe(option.type)}")
         checked = {key: check_value(value, known[key].type, f"{self.kind}.{key}") for key, value in options.items()}
         return make(*args, **checked)
 
-    def _joined(self) -> dict[str, EntryPoint]:
-        """The entry points of other packages. They are read once, when first needed, because this takes time."""
-        if self._points is None:
-            from importlib.metadata import entry_points
+    def _who_has(self, key: str) -> str:
+        """The end of an error message that says which other classes have this setting. Empty if none has it."""
+        with contextlib.suppress(DuraError):  # another package may be broken
+            others = [other for other in self.names() if key in self.options(other)]
+            return (
+                f"; to choose one that has it, set {self.kind}.name = {' or '.join(map(repr, others))}"
+                if others
+                else ""
+            )
+        return ""
 
-            points: dict[str, EntryPoint] = {}
-            for point in entry_points(group=self.entry_point_group):
-                rival = points.get(point.name)
-                if point.name in self._members or (rival is not None and rival.value != point.value):
-                    first = _origin(rival) if rival is not None else "dura itself"
-                    raise DuraError(
-                        f"the {self.kind} {point.name!r} is defined twice, by {first} and by"
-                        f" {_origin(point)}; uninstall one of the two or rename its entry point"
-                    )
-                points[point.name] = point
-            self._points = points
-        return self._points
-
-    def _load(self, point: EntryPoint) -> type[T]:
-        offer = f"the {self.kind} {point.name!r} of {_origin(point)}"
-        try:
-            loaded = point.load()
-        except Exception as error:
-            raise DuraError(f"{offer} cannot be imported: {type(error).__name__}: {error}") from error
+    def _misfit(self, loaded: object, value: str) -> str:
         if not isinstance(loaded, type):
-            raise DuraError(f"{offer} is not a class; its entry point {point.value!r} must name one")
-        return cast(type[T], loaded)
+            return f"is not a class; its entry point {value!r} must name one"
+        base: type = _imported(self._base) if isinstance(self._base, str) else self._base
+        return "" if issubclass(loaded, base) else f"is the class {value!r}, which does not extend {_path(base)}"
+
+
+class Modules(Joined[R], Generic[R]):
+    """A table from names to modules of one shape. A module of another package must have all `parts`: functions by these names."""
+
+    def __init__(self, kind: str, entry_point_group: str, members: Mapping[str, R], parts: Iterable[str]) -> None:
+        super().__init__(kind, entry_point_group, members)
+        self._parts = tuple(parts)
+
+    def _misfit(self, loaded: object, value: str) -> str:
+        if not isinstance(loaded, types.ModuleType):
+            return f"is not a module; its entry point {value!r} must name one, without a colon"
+        missing = [part for part in self._parts if not callable(getattr(loaded, part, None))]
+        return f"is the module {value!r}, which has no function {missing[0]!r}" if missing else ""
 
 
 def late(module: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
@@ -189,6 +234,9 @@ def check_value(value: object, expected: Any, path: str) -> Any:
     fitted = _fit_any(value, expected)
     if fitted is not _MISFIT:
         return fitted
+    if expected == Scalar | tuple[Scalar, ...]:
+        wanted = "a number" if isinstance(value, int | float) else "a number, text, true, false or a list of these"
+        raise BadInput(f"{path} must be {wanted}, not {_given(value)}")
     choices = [choice for kind in _alternatives(expected) for choice in _choices(kind)]
     hint = did_you_mean(value, map(str, choices)) if isinstance(value, str) else ""
     raise BadInput(f"{path} must be {describe(expected)}, not {_given(value)}{hint}")
@@ -209,6 +257,18 @@ def describe(expected: Any) -> str:
         else:
             words.append(_WORDS.get(kind, str(kind)))
     return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _imported(row: str) -> Any:
+    """What "module:name" names."""
+    module, _, attribute = row.partition(":")
+    return getattr(import_module(module), attribute)
+
+
+def _path(kind: type) -> str:
+    """A class by the name that users import: `dura.models.Model`, although it is defined in `dura.models.model`."""
+    room = kind.__module__.rpartition(".")[0]
+    return f"{room if hasattr(sys.modules.get(room), kind.__name__) else kind.__module__}.{kind.__name__}"
 
 
 def _origin(point: EntryPoint) -> str:
@@ -267,6 +327,8 @@ def _given(value: object) -> str:
         return f"the text {shown(value)}"
     if isinstance(value, float) and not math.isfinite(value):
         return f"{value}, which is not finite"
+    if isinstance(value, int) and _fit(value, int) is _MISFIT:
+        return f"{shown(value)}, which does not fit in 64 bits"
     if isinstance(value, int | float):
         return f"the {'whole ' if isinstance(value, int) else ''}number {shown(value)}"
     if isinstance(value, list | tuple):

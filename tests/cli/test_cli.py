@@ -131,6 +131,15 @@ def test_own_file_with_a_header_gets_split_trained_and_asked(tmp_path: Path) -> 
         (["train", "--graph", "nations", "--rank", "0"], "model.rank is 0"),
         (["train", "--graph", "nations", "--device", "cuda"], "'cuda' is not available"),
         (["train", "--graph", "nations", "--out", "run"], "already holds a run"),
+        (["train", "run/entities.txt"], "is not a preset but a file: train on its facts with --graph run/entities.txt"),
+        (["train", "run"], "run is not a preset but a folder: train on its facts with --graph run"),
+        (["train", "--graph", "nations", "--lr", "nan"], "optimizer.lr must be a number, not nan, which is not finite"),
+        (["train", "--graph", "nations", "--rank", str(10**20)], "model.rank must be a whole number, not 1000"),
+        (["train", "--graph", "nations", "--set", "model=cp"], "set one of them, such as model.name=complex"),
+        (["train", "--graph", "nations", "--set", "candidates.samples=5"], "set candidates.name = 'sample'"),
+        (["train", "--graph", "nations", "--set", "loss.name=margin"], "use --set candidates.name=negatives"),
+        (["train", "--graph", "nations", "--set", "loss.smoothing=0.1", "--set", "candidates.name=sample"],
+         "use --set candidates.name=all"),
         (["train", "--resume", "nowhere"], "there is no run folder nowhere"),
         (["train", "--resume", "run", "--rank", "3"], "takes no --rank"),
         (["evaluate", "nowhere"], "there is no run folder nowhere"),
@@ -164,6 +173,20 @@ def test_a_diverging_run_says_where_and_what_to_try(home: Path) -> None:
         "train", "--graph", "nations", "--lr", "1e30", "--rank", 4, "--out", "nan", "--quiet", cwd=home, check=1
     )
     assert "train again with a smaller learning rate" in one_sentence(done)
+    again = dura("train", "--graph", "nations", "--rank", 4, "--epochs", 1, "--out", "nan", "--quiet", cwd=home)
+    assert "run folder nan" in again.stdout  # nothing was learnt, so the folder is free
+
+
+def test_settings_that_change_nothing_or_little_get_a_notice(home: Path) -> None:
+    short = ["train", "--graph", "nations", "--rank", 4, "--quiet"]
+    done = dura(*short, "--epochs", 0, "--out", "zero", cwd=home)
+    assert "dura: training.epochs is 0, so nothing is trained" in done.stderr
+    done = dura(*short, "--epochs", 2, "--set", "training.anneal=5", "--out", "falling", cwd=home)
+    assert "dura: training.anneal is 5, but there are only 2 epochs" in done.stderr
+    assert "so the static filter is the same" in dura("evaluate", "falling", "--filter", "static", cwd=home).stderr
+    assert "filter" not in dura("evaluate", "falling", cwd=home).stderr
+    done = dura("train", "--resume", "falling", "--quiet", cwd=home)
+    assert "dura: the run has ended after epoch 2, so nothing is left to train" in done.stderr
 
 
 def start(home: Path, out: str) -> subprocess.Popen[str]:
@@ -269,6 +292,18 @@ def test_the_help_of_train_names_every_model_and_regularizer(home: Path) -> None
     text = " ".join(dura("train", "--help", cwd=home).stdout.split())
     assert f"--model <str> {', '.join(MODELS)} (default complex; tcomplex if facts have times)." in text
     assert f"--regularizer <str> {', '.join(REGULARIZERS)} (default dura; dura1 if facts have times)." in text
+
+
+def test_a_graph_is_checked_without_torch(home: Path) -> None:
+    code = "import sys; sys.modules['torch'] = None; from dura.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "data", "check", "nations"],
+        cwd=home,
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+    )
+    assert "training complex with rank 200" in done.stdout, done.stderr
 
 
 def test_the_help_of_train_leaves_torch_alone(home: Path) -> None:

@@ -23,6 +23,7 @@ from dura.training.checkpoint import Checkpoints
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "examples" / "dura-extras"
 HINGE = ["--set", "loss.name=squared-hinge", "--set", "candidates.name=negatives", "--set", "candidates.count=8"]
+FREQUENT = ["--set", "loss.name=margin", "--set", "candidates.name=frequent", "--set", "candidates.power=0.5"]
 CASES: dict[str, list[str]] = {
     "shift": ["--model", "shift", "--regularizer", "l1", "--lr", "0.3", *HINGE],
     "mlp": ["--model", "mlp", "--regularizer", "l1", "--set", "loss.name=binary"],
@@ -36,6 +37,7 @@ CASES: dict[str, list[str]] = {
         "--set",
         "candidates.name=sample",
     ],
+    "frequent": ["--model", "distmult", "--regularizer", "l1", *FREQUENT],
     "complex": ["--model", "complex", "--regularizer", "l1", *HINGE],
 }
 TRAIN = ["train", "--graph", "nations", "--rank", "12", "--epochs", "4", "--batch", "100", "--quiet", "--json"]
@@ -167,7 +169,7 @@ def test_parts_of_the_package_are_trained_together_and_with_those_of_dura(home: 
 
 def test_a_run_that_was_killed_and_resumed_equals_one_that_never_stopped(home: Path, site: Path) -> None:
     """Bit by bit: parameters, buffers, the optimizer's state, the best state and the records."""
-    names = ["shift", "mlp"]
+    names = ["shift", "mlp", "frequent"]
     for name in names:
         run = [sys.executable, "-c", KILLED, name, f"{name}-killed"]
         done = subprocess.run(run, cwd=home, env=environment(site), capture_output=True, text=True)
@@ -225,6 +227,46 @@ def test_a_run_is_served(home: Path, site: Path, name: str, options: list[str], 
     assert [answer["score"] for answer in answers] == pytest.approx([answer["score"] for answer in expected])
 
 
+def test_the_study_of_the_package_is_a_command(home: Path, site: Path) -> None:
+    lines = [["study", "frequency", "shift", "mlp", "--json", "--out", "studied"], ["study", "--help"]]
+    lines += [["study", "frequency", "shift", "shift"]]
+    done, listed, twice = commands(lines, home, site)
+    document = worked(done)
+    assert [run["label"] for run in document["runs"]] == ["Shift L1", "MLP L1"]
+    for run in document["runs"]:
+        assert set(run["mrr"]) == {"rare", "common", "frequent"}
+        assert min(run["mrr"].values()) <= run["all"] <= max(run["mrr"].values())
+    endings = ("csv", "json", "md", "png", "svg")
+    assert sorted(file.name for file in (home / "studied").iterdir()) == [f"frequency.{ending}" for ending in endings]
+    assert "theory" in listed.out and "Compare the MRR of runs for rare" in listed.out
+    assert "is given 2 times" in twice.sentence
+
+
+def test_a_study_that_does_not_fit_is_one_sentence_and_the_others_work(tmp_path: Path) -> None:
+    info = tmp_path / "odd-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[dura.studies]\nbare = bare\nodd = odd\nlost = lost\ntyped = typed\n")
+    (tmp_path / "bare.py").write_text("def compute(): ...\n")
+    parts = "def compute(): ...\ndef sheets(found): ...\ndef draw(found, path): ...\n"
+    (tmp_path / "odd.py").write_text(f"{parts}def command(*, colour): ...\n")
+    (tmp_path / "typed.py").write_text(f"{parts}def command(out: 'Nowhere'): ...\n")
+    lines = [["study", name] for name in ("bare", "odd", "lost", "typed")]
+    *found, listed = commands([*lines, ["study", "--help"]], tmp_path, tmp_path)
+    for sentence, done in zip(
+        (
+            "which has no function 'sheets'",
+            "fills in bar and train only, not colour",
+            "cannot be imported",
+            "the study 'typed' cannot be shown: NameError",
+        ),
+        found,
+        strict=True,
+    ):
+        assert sentence in done.sentence
+    assert listed.code == 0 and "sparsity" in listed.out and "Cannot be used" in listed.out
+
+
 def test_help_lists_the_parts_and_what_does_not_fit_is_refused_in_one_sentence(site: Path, tmp_path: Path) -> None:
     info = tmp_path / "odd-1.0.dist-info"
     info.mkdir()
@@ -247,6 +289,10 @@ def test_help_lists_the_parts_and_what_does_not_fit_is_refused_in_one_sentence(s
         "the model 'shift' cannot be asked for relations": [
             "--model", "shift", "--regularizer", "none", "--set", "terms.relations=0.5", "--out", "asked",
         ],
+        "candidates.power is -1.0, but it must be from 0": [
+            "--model", "complex", "--set", "candidates.name=frequent", "--set", "candidates.power=-1.0",
+            "--set", "loss.name=margin",
+        ],
         "model.dropout is 1.5, but it is a share": ["--model", "mlp", "--set", "model.dropout=1.5", "--regularizer", "l1"],
         "model.norm must be 'l1' or 'l2', not the text 'l3'": [
             "--model", "shift", "--set", "model.norm=l3", "--regularizer", "none",
@@ -261,7 +307,7 @@ def test_help_lists_the_parts_and_what_does_not_fit_is_refused_in_one_sentence(s
     assert listed.code == 0 and all(name in listed.out for name in ("shift", "mlp", "l1"))
     for sentence, done in zip(refused, found, strict=True):
         assert sentence in done.sentence
-    assert "did you mean 'shift'?" in found[5].sentence
+    assert "did you mean 'shift'?" in found[6].sentence
 
 
 def test_the_package_keeps_all_laws(site: Path) -> None:

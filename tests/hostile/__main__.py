@@ -72,13 +72,14 @@ def answers(path: Path) -> Any:
 
 
 class Heard(Quiet):
-    """Listens for notices: what is said is not done in silence."""
+    """Listens for notices: what is said is not done in silence. Every resumed run says where it continues."""
 
     def __init__(self) -> None:
         self.said = ""
 
     def notice(self, sentence: str) -> None:
-        self.said = sentence
+        if not sentence.startswith(("the run continues with", "the run has ended")):
+            self.said = sentence
 
 
 def resumed(path: Path) -> Any:

@@ -108,6 +108,28 @@ def test_a_dated_run_that_is_killed_while_its_folder_is_made_does_not_block_it(t
     assert RunFolder.create(tmp_path / "run").records() == []
 
 
+def test_files_with_our_names_are_not_ours_unless_we_made_the_folder(tmp_path: Path) -> None:
+    """A folder of a graph may have an entities.txt too."""
+    for name in ("entities.txt", "relations.txt", "settings.toml"):
+        (tmp_path / name).write_text("mine\n")
+    with pytest.raises(BadInput, match="is not an empty folder"):
+        RunFolder.create(tmp_path)
+    assert set(names(tmp_path)) >= {"entities.txt", "relations.txt", "settings.toml"}
+
+
+@pytest.mark.parametrize("extra", ["notes.txt", "tensorboard", "checkpoints/step-000000001.safetensors"])
+def test_a_failed_run_with_anything_of_value_is_kept(tmp_path: Path, extra: str) -> None:
+    run = RunFolder.create(tmp_path / "run")
+    run.append({"kind": "start"})
+    run.append({"kind": "failure", "text": "the loss became nan"})
+    (run.path / "run.json").write_text("{}")
+    (run.path / extra).write_text("value")
+    with pytest.raises(BadInput, match="already holds a run"):
+        RunFolder.create(run.path)
+    (run.path / extra).unlink()
+    assert RunFolder.create(run.path).records() == []
+
+
 # -- the lock --------------------------------------------------------------------------------------------
 
 HOLD = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -88,6 +89,23 @@ def test_a_question_of_another_shape_is_refused(question: object) -> None:
         BadInput, match=r"^a question is \(head, relation, tail\) or \(head, relation, tail, time\), not "
     ):
         model.ask([question])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    "fact", [("a", "r"), ("a", None, "b"), ("a", "r", "b", "?", "c"), "a r b", ("a", "r", "b", 3), 5]
+)
+def test_a_fact_of_another_shape_is_refused(fact: object) -> None:
+    model = dura.fit(random_graph(), rank=2, epochs=0, progress=False)
+    with pytest.raises(
+        BadInput, match=r"^a fact is \(head, relation, tail\) or \(head, relation, tail, time\) as text, not "
+    ):
+        model.score([fact])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("path", [None, 3, ["runs/mine"]])
+def test_only_a_path_is_opened(path: Any) -> None:
+    with pytest.raises(BadInput, match=r"^open takes the path of a run folder, such as 'runs/mine', not "):
+        dura.open(path)
 
 
 def test_a_model_describes_itself(tmp_path: Path) -> None:

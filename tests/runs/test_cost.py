@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from dura.config import Component
+from dura.config import Component, Experiment
 from dura.data.doctor import check
 from dura.data.memory import from_facts
-from dura.runs.cost import check_graph, cores, free_memory, measured_speed, model_size
+from dura.runs.cost import check_graph, cores, default_size, free_memory, measured_speed, model_size
 from dura.types import Sizes
 
 
@@ -48,6 +48,13 @@ def test_facts_with_times_are_estimated_for_a_temporal_model() -> None:
 )
 def test_the_size_of_a_model(model: str, numbers: int, width: int, matrices: tuple[int, ...]) -> None:
     assert model_size(Component(model, {"rank": 4}), Sizes(7, 3)) == (numbers, width, matrices)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "sizes"), [(Experiment(), Sizes(7, 3)), (Experiment.of_dated_facts(), Sizes(7, 3, 5))]
+)
+def test_the_sizes_of_the_default_models_are_those_of_the_models(experiment: Experiment, sizes: Sizes) -> None:
+    assert default_size(experiment.model, sizes) == model_size(experiment.model, sizes)
 
 
 def test_speed_is_measured() -> None:

@@ -197,13 +197,32 @@ def test_wrong_wishes_are_refused_before_anything_is_written(tmp_path: Path) -> 
         dura.open(tmp_path / "out", device="meta")
 
 
+@pytest.mark.parametrize("place", ["dura.runs.export.write_graph", "dura.records.folder.RunFolder.describe"])
+def test_an_export_that_is_cut_off_does_not_block_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    model = trained()
+
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(place, die)
+        with pytest.raises(KeyboardInterrupt):
+            model.export(tmp_path / "small", dtype="int8")
+    assert any((tmp_path / "small" / "checkpoints").iterdir()) and not (tmp_path / "small" / "run.json").exists()
+    assert dura.open(model.export(tmp_path / "small", dtype="int8")).describe()["tables"]["dtype"] == "int8"
+    with pytest.raises(BadInput, match="is not an empty folder"):
+        model.export(tmp_path / "small")
+
+
 def test_a_table_that_is_missing_is_a_sentence(tmp_path: Path) -> None:
     out = trained().export(tmp_path / "out", sparse=0.5)
     tensors, state = Checkpoints(out / "checkpoints").best() or ({}, {})
     for missing, sentence in (("entity.data", "it has no 'data'"), ("relations", "it has no 'data'")):
         rest = {key: tensor for key, tensor in tensors.items() if key != missing}
         Checkpoints(out / "checkpoints").save_best(0, rest, state)
-        with pytest.raises(DuraError, match=sentence):
+        with pytest.raises(DuraError, match=rf"out/checkpoints/best\.json: .*{sentence}"):
             dura.open(out)
 
 

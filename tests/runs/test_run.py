@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import torch
 import dura
 from dura.config import Experiment
 from dura.data.graph import Graph
+from dura.data.questions import Questions
 from dura.models import MODELS
 from dura.records import RunFolder
 from dura.runs.api import choose
@@ -21,7 +24,7 @@ from dura.runs.run import resume, train
 from dura.runs.store import read_graph
 from dura.runs.trained import Trained, open_run
 from dura.training.checkpoint import Checkpoints
-from dura.training.trainer import Interrupted
+from dura.training.trainer import Interrupted, Progress, Trainer
 from dura.types import BadInput, DuraError, Sizes
 from graphs import graph_for, random_graph
 from plain import table_of
@@ -117,6 +120,71 @@ def test_a_run_without_any_checkpoint_begins_anew(tmp_path: Path) -> None:
     (tmp_path / "run" / "records.jsonl").write_text('{"kind": "start"}\n')
     again = resume(tmp_path / "run")
     assert all(torch.equal(table, tables(again)[name]) for name, table in tables(first).items())
+
+
+class Heard:
+    """Keeps the notices."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def step(self, progress: Progress, steps_in_epoch: int) -> None:
+        pass
+
+    def epoch(self, record: dict[str, Any]) -> None:
+        pass
+
+    def notice(self, sentence: str) -> None:
+        self.said.append(sentence)
+
+
+def test_a_resumed_run_says_where_it_continues(tmp_path: Path) -> None:
+    steps, heard = iter(range(100)), Heard()
+    with pytest.raises(Interrupted, match="stopped after step 2 of epoch 2"):
+        train(quick(), GRAPH, tmp_path / "run", stopped=lambda: next(steps) == per_epoch() + 1)
+    resume(tmp_path / "run", listeners=(heard,))
+    resume(tmp_path / "run", listeners=(heard,))
+    assert heard.said[0] == f"the run continues with step 3 of {per_epoch()} in epoch 2 of 4"
+    assert heard.said[1].startswith("the run has ended after epoch ")
+
+
+def per_epoch() -> int:
+    return -(-len(GRAPH.questions) // 10)
+
+
+@pytest.mark.parametrize("error", [DuraError("the loss became nan"), RuntimeError("not enough memory"), MemoryError()])
+def test_a_failure_before_the_first_checkpoint_does_not_block_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "step", fail)
+        for _ in range(2):  # resume fails in the same way
+            with pytest.raises(type(error)):
+                resume(tmp_path / "run") if _ else train(quick(), GRAPH, tmp_path / "run")
+    assert [r["kind"] for r in RunFolder.open(tmp_path / "run").records()][-1] == "failure"
+    train(quick(), GRAPH, tmp_path / "run")
+    with pytest.raises(BadInput, match="already holds a run"):
+        train(quick(), GRAPH, tmp_path / "run")
+
+
+def test_a_failure_after_the_first_epoch_keeps_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if nothing was saved yet: the records hold the curve."""
+    real, bare = Trainer.step, replace(GRAPH, valid=GRAPH.valid[:0])
+
+    def fail(self: Trainer, batch: Questions) -> tuple[float, float]:
+        if self.progress.epoch:
+            raise DuraError("the loss became nan")
+        return real(self, batch)
+
+    monkeypatch.setattr(Trainer, "step", fail)
+    with pytest.raises(DuraError, match="became nan"):
+        train(quick(), bare, tmp_path / "run")
+    assert not any((tmp_path / "run" / "checkpoints").iterdir())
+    with pytest.raises(BadInput, match="already holds a run"):
+        train(quick(), bare, tmp_path / "run")
 
 
 def test_the_settings_of_a_run_write_every_default_out(tmp_path: Path) -> None:

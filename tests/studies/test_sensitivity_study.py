@@ -138,7 +138,7 @@ def test_the_best_of_a_grid_is_its_centre_also_if_a_run_is_missing(tmp_path: Pat
 def test_test_is_ranked_by_the_tables(runs: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[tuple[int, int]] = []
     monkeypatch.setattr(
-        sensitivity, "_ranking", lambda _, progress: lambda path: progress(1, 2) or float(path.name.partition("-")[2])
+        sensitivity, "ranking", lambda _, progress: lambda path: progress(1, 2) or float(path.name.partition("-")[2])
     )
     with pytest.raises(BadInput, match="9 of 10 runs have no tables to rank test with, such as .*run-0"):
         compute(runs, split="test")

@@ -14,7 +14,7 @@ from dura.studies import STUDIES
 from dura.studies.study import Found, Study, finish, run_labels
 from dura.types import BadInput
 
-every_study = pytest.mark.parametrize("study", STUDIES.values(), ids=list(STUDIES))
+every_study = pytest.mark.parametrize("study", [study for _, study in STUDIES.items()], ids=list(STUDIES))
 
 
 @every_study

@@ -22,14 +22,18 @@ from urllib.request import Request, urlopen
 import pytest
 import torch
 import uvicorn
+from pydantic import ValidationError
 
 import dura
 from dura.runs.trained import Trained
 from dura.tables.packed import Csr
 from dura.types import BadInput
-from dura.web import service
+from dura.web import requests, service
+from dura.web.requests import EXAMPLE, MOST, ManyQuestions
 from graphs import dated_graph
 from plain import table_of
+
+ONE = {"head": "usa", "relation": "embassy"}
 
 
 def get(address: str, **parameters: object) -> Any:
@@ -133,30 +137,47 @@ def test_bad_requests_get_a_sentence_and_harm_nobody(home: Path, monkeypatch: py
         ask = f"{address}/predict"
         unknown = "the entity 'us' is not in this graph; did you mean 'usa', 'ussr'?"
         assert get(ask, head="us", relation="embassy") == (400, unknown)
-        assert get(ask, head="usa") == (400, "relation: Field required")
-        assert get(ask, relation="embassy")[1].startswith("a question has exactly one hole")
-        assert get(ask, head="usa", relation="embassy", k=1001)[1].startswith(
-            "k: Input should be less than or equal to"
+        assert get(ask, head="usa") == (
+            400,
+            "relation is missing; it is needed, such as /predict?head=Berlin&relation=located_in",
         )
-        assert get(ask, head="usa", relation="embassy", top=3) == (400, "top: Extra inputs are not permitted")
+        assert get(ask, relation="embassy")[1].startswith("a question has exactly one hole")
+        assert get(ask, head="usa", relation="embassy", k=1001) == (
+            400,
+            "k must be a whole number from 1 to 1,000, not '1001'",
+        )
+        assert get(ask, head="usa", relation="embassy", top=3) == (
+            400,
+            "top is not known; known are relation, head, tail, time, k, known",
+        )
         assert get(ask, head="usa", relation="embassy", time="2014")[1].startswith(
             "the facts of this graph have no times"
         )
         assert post(ask, b'{"questions"')[1].startswith("the body is not JSON: ")
-        assert post(ask, {"questions": []})[1].startswith("questions: List should have at least 1 item")
-        assert post(ask, {"questions": [{"head": "usa"}]}) == (400, "questions.0.relation: Field required")
-        many = [{"head": "usa", "relation": "embassy"}] * (service.MOST + 1)
-        assert post(ask, {"questions": many})[1].startswith("questions: List should have at most 1000 items")
+        assert post(ask, {"questions": []})[1] == "questions has 0 questions; 1 to 1,000 are allowed in one request"
+        assert post(ask, {"questions": [{"head": "usa"}]}) == (
+            400,
+            f"relation of question 1 is missing; it is needed, such as {EXAMPLE}",
+        )
+        many = [{"head": "usa", "relation": "embassy"}] * (MOST + 1)
+        assert (
+            post(ask, {"questions": many})[1] == "questions has 1,001 questions; 1 to 1,000 are allowed in one request"
+        )
         assert post(ask, {"questions": many[:20], "k": 501})[1].startswith(
             "20 questions with k 501 are more than 10,000"
         )
         assert post(ask, b" " * (service.LARGEST + 1)) == (413, "the body is larger than 1,048,576 bytes")
         assert post(ask, b"\xff")[1].startswith("the body is not JSON: ")
-        assert post(ask, {"questions": many[:1], "query": 1}) == (400, "query: Extra inputs are not permitted")
-        assert post(ask, [])[1].startswith("the body: Input should be an object")
-        assert get(ask, head="x" * 1001, relation="embassy")[1].startswith("head: String should have at most 1000")
-        assert get(f"{ask}?head=usa&head=uk&relation=embassy")[1].startswith("a parameter is given twice")
-        assert get(ask, relation="embassy", query=1)[1] == "query: Extra inputs are not permitted"
+        assert post(ask, {"questions": many[:1], "query": 1}) == (
+            400,
+            "query is not known; known are questions, k, known",
+        )
+        assert post(ask, [])[1] == f"the body must be an object such as {EXAMPLE}, not a list"
+        assert (
+            get(ask, head="x" * 1001, relation="embassy")[1] == "head has 1,001 characters; at most 1,000 are allowed"
+        )
+        assert get(f"{ask}?head=usa&head=uk&relation=embassy")[1].startswith("'head' is given twice")
+        assert get(ask, relation="embassy", query=1)[1].startswith("query is not known; known are relation, head")
         assert get(f"{address}/ask") == (404, f"GET /ask is not known here; known are {service.ADDRESSES}")
         with pytest.raises(HTTPError) as raised:
             urlopen(Request(ask, method="DELETE"))
@@ -167,6 +188,27 @@ def test_bad_requests_get_a_sentence_and_harm_nobody(home: Path, monkeypatch: py
         plain = Request(ask, data=b'{"questions": [{"head": "usa", "relation": "embassy", "tail": "?"}]}')
         assert len(_answer(plain)["questions"]) == 1  # whatever the client calls the type of its body
         assert len(get(ask, head="usa", relation="embassy", k=2)["answers"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ({"k": True}, "k must be a whole number from 1 to 1,000, not true"),
+        ({"k": "many"}, "k must be a whole number from 1 to 1,000, not 'many'"),
+        ({"k": 10**30}, f"k must be a whole number from 1 to 1,000, not {10**30}"),
+        ({"k": 2.5}, "k must be a whole number from 1 to 1,000, not 2.5"),
+        ({"known": "maybe"}, "known must be true or false, not 'maybe'"),
+        ({"questions": {}}, "questions must be a list of questions, not an object"),
+        ({"questions": [ONE, 3]}, 'question 2 must be an object such as {"head": "Berlin", "relation": "located_in"}, not 3'),
+        ({"questions": [{**ONE, "head": 5}]}, "head of question 1 must be text, not 5"),
+        ({"questions": [{**ONE, "relation": None}]}, "relation of question 1 must be text, not null"),
+        ({"questions": [{**ONE, "k": 3}]}, "k of question 1 is not known; known are relation, head, tail, time"),
+    ],
+)  # fmt: skip
+def test_a_wrong_body_gets_one_sentence(body: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ValidationError) as raised:
+        ManyQuestions.model_validate_json(json.dumps({"questions": [ONE], **body}))
+    assert requests.sentence(raised.value.errors(), body=True) == sentence
 
 
 def test_clients_do_not_disturb_each_other(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

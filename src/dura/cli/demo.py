@@ -44,6 +44,8 @@ def demo(
         say(f"dura: {graph!r}")
 
     def fit(regularizer: str, folder: Path | None = None) -> Trained:
+        if not quiet:
+            say(f"dura: training ComplEx with the regularizer {regularizer}")
         choices = Choices(f"umls/complex-{regularizer}")
         return start_run(graph, choices, out=folder, progress=not quiet, stopping=stop_on_interrupt)
 

@@ -98,6 +98,8 @@ class Experiment:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "settings") -> Experiment:
         """The experiment of nested tables. What is left out has its default. Errors begin with `where`."""
+        if not isinstance(data, Mapping):
+            raise BadInput(f"{where}: must be tables by name, such as {{'model': {{'rank': 50}}}}, not {shown(data)}")
         try:
             data = current(data)
             default = cls()
@@ -208,6 +210,11 @@ class Experiment:
 
     def _with_objective(self, key: str, value: Value) -> Experiment:
         """A copy with a setting that version 1 kept in `objective`."""
+        if key in ("samples", "draw") and self.candidates.name != "sample":
+            raise BadInput(
+                f"objective.{key} needs objective.name = 'sampled-cross-entropy'; since version 2 of the settings they are called "
+                f"candidates.{key} and candidates.name = 'sample'"
+            )
         if key != "name":
             return self.with_value(f"{'loss' if key == 'w0' else 'candidates'}.{key}", value)
         loss, candidates = objective(check_value(value, str, "objective.name"))
@@ -224,6 +231,9 @@ class Experiment:
         hint = f"; did you mean {same[0]!r}?" if same else did_you_mean(path, paths)
         table = path.partition(".")[0]
         if own := [known.partition(".")[2] for known in paths if known.startswith(f"{table}.")]:
+            if path == table:  # model=complex
+                first = f"{table}.{own[0]}={self.by_path()[f'{table}.{own[0]}']}"
+                return f"{path!r} has several settings ({', '.join(own)}): set one of them, such as {first}"
             return f"{shown(path)} is not a setting; {table} has {', '.join(own)}{hint}"
         return f"{shown(path)} is not a setting; they begin with {', '.join(_TABLES)}{hint}"
 

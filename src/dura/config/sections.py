@@ -110,6 +110,19 @@ class TrainingSettings:
     def __post_init__(self) -> None:
         _check_fields(self, "training")
 
+    def remarks(self) -> list[str]:
+        """Sentences about settings that are allowed, but perhaps not what a user wants.
+
+        >>> TrainingSettings(epochs=0).remarks()
+        ['training.epochs is 0, so nothing is trained: the model keeps the random numbers it starts with']
+        """
+        if not self.epochs:
+            return ["training.epochs is 0, so nothing is trained: the model keeps the random numbers it starts with"]
+        if self.anneal > self.epochs:
+            few = f"training.anneal is {self.anneal}, but there are only {self.epochs} epochs"
+            return [f"{few}, so the learning rate falls from the first step on"]
+        return []
+
     @property
     def questions_a_step(self) -> int:
         """`batch` as a number; "auto" must have been replaced before."""

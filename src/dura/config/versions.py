@@ -21,8 +21,13 @@ def current(data: Mapping[str, Any]) -> Mapping[str, Any]:
     """The tables of a settings file as version 2 has them."""
     version = data.get("version", VERSION)
     _check_version(version)
-    if "objective" not in data or (version >= 2 and "version" in data):
+    if "objective" not in data:
         return data
+    if version >= 2 and "version" in data:
+        raise BadInput(
+            f"[objective] is a part of version 1, but this file says version = {version}: write [loss] and [candidates] instead, "
+            "or version = 1"
+        )
     if both := [table for table in ("loss", "candidates") if table in data]:
         raise BadInput(
             f"objective and {both[0]} are both set, but objective is the older form of loss and candidates: keep one"

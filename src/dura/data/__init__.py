@@ -19,7 +19,7 @@ About graphs:
   leaks        relations that repeat or invert others
   doctor       check(source): what is wrong with a graph or worth knowing about it
 
-This room imports `dura.types` and nothing else of dura: it knows no model and no settings, and needs no torch.
+This room may touch `config` (only the settings of a graph), `text` and `types`. It knows no model and needs no torch.
 To add a file format: write a Reader, a function (path, options, roles) -> FileColumns, and give it a row in READERS.
 To add a published graph: write a table in catalog.toml with addresses, checksums and counts.
 """

@@ -1,8 +1,9 @@
 """Models: how a fact is scored.
 
 Holds the abstract `Model`, comparators (how a query meets its targets), families (how a relation acts) and one class per model. A
-model is built from `Sizes` and its own options. It sees no data. To add one, write a class here (its constructor is its settings)
-and a row in `MODELS`, or an entry point of the group `dura.models` in your own package. Laws, command line and docs find it.
+model is built from `Sizes` and its own options. It sees no data; the room may touch tables, registry, text and types. To add one,
+write a class here (its constructor is its settings) and a row in `MODELS`, or an entry point of the group `dura.models` in your
+own package. Laws, command line and docs find it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ MODELS: Registry[Model] = Registry(
         "tntcomplex": "dura.models.temporal:TNTComplEx",
         "trescal": "dura.models.temporal:TRESCAL",
     },
+    "dura.models.model:Model",
 )
 _HOMES = {
     "SemanticMatching": "dura.models.bilinear",

@@ -26,6 +26,7 @@ LOSSES: Registry[Loss] = Registry(
         "margin": "dura.objectives.losses:MarginRanking",
         "self-adversarial": "dura.objectives.losses:SelfAdversarial",
     },
+    "dura.objectives.losses:Loss",
 )
 CANDIDATES: Registry[Candidates] = Registry(
     "candidates",
@@ -35,6 +36,7 @@ CANDIDATES: Registry[Candidates] = Registry(
         "sample": "dura.objectives.candidates:Sample",
         "negatives": "dura.objectives.candidates:Negatives",
     },
+    "dura.objectives.candidates:Candidates",
 )
 _LOSSES = ("BinaryCrossEntropy", "Loss", "MarginRanking", "SelfAdversarial", "Softmax", "Truth")
 _HOMES = {

@@ -116,11 +116,12 @@ class Loss:
     def refusal(self, kind: str) -> str:
         """Why this loss cannot be used with this kind of candidates, as the end of a sentence; empty if it can."""
         if self.smoothing and kind != "all":
-            return f"loss.smoothing needs candidates.name = 'all', not {kind!r}"
+            return f"loss.smoothing needs candidates.name = 'all', not {kind!r}; use --set candidates.name=all"
         if self._defined(kind):
             return ""
-        others = " or ".join(repr(other) for other in _METHODS if self._defined(other))
-        return f"it is not defined for candidates.name = {kind!r}{f', only for {others}' if others else ''}"
+        others = [other for other in _METHODS if self._defined(other)]
+        only = f", only for {' or '.join(map(repr, others))}; use --set candidates.name={others[0]}" if others else ""
+        return f"it is not defined for candidates.name = {kind!r}{only}"
 
     def _defined(self, kind: str) -> bool:
         """True if the class has the method for this kind of candidates, or `value` for negatives."""

@@ -20,7 +20,7 @@ add a file to the folder, write its size limit in `reading` and its name in the 
 
 from __future__ import annotations
 
-from dura.records.folder import FORMAT, PACKED, PLAIN, RunFolder
+from dura.records.folder import FORMAT, PACKED, PLAIN, RunFolder, clear_leftovers
 from dura.records.kinds import best_epoch, curve, exported_as
 from dura.records.reading import Damage, Missing, read_bytes, read_json, read_names, read_pairs
 from dura.records.writing import disk_error, write_atomic
@@ -33,6 +33,7 @@ __all__ = [
     "Missing",
     "RunFolder",
     "best_epoch",
+    "clear_leftovers",
     "curve",
     "disk_error",
     "exported_as",

@@ -46,9 +46,13 @@ _MAKING = {
         "labels.tsv",
         "facts.safetensors",
     ),
-    *("checkpoints", ".lock", ".lock.pid"),
+    *("checkpoints", ".lock", ".lock.pid", "run.json"),
 }
-"""The files that may be in a run folder before it has a run.json."""
+"""The files that may be in a run folder before it has a checkpoint."""
+_FRUITLESS = {"start", "resume", "notice", "failure"}
+"""The records of a run that failed before its first epoch ended."""
+_EXPORTED = re.compile(r"best(\.json|-[0-9]+\.safetensors)")
+"""The tables of an export, which is worth nothing before it has a run.json."""
 _COUNT = Annotated[int, 1, 2**31 - 1]
 _GRAPH = {"name": str, "digest": str, "entities": _COUNT, "relations": _COUNT, "times?": Annotated[int, 0, 2**31 - 1]}
 _GRAPH |= {"train": _COUNT, "valid": WHOLE, "test": WHOLE}
@@ -68,10 +72,10 @@ class RunFolder:
     @classmethod
     def create(cls, path: Path) -> RunFolder:
         """Make a new run folder. A folder that holds a run or other files is refused."""
+        clear_leftovers(path)
         if (path / "run.json").exists():
             ways = f"continue it with --resume {path}, or name a new folder with --out"
             raise BadInput(f"{path} already holds a run; {ways}")
-        _clear_unfinished(path)
         taken = BadInput(f"{path} is not an empty folder; name a new one with --out")
         if path.exists() and (not path.is_dir() or any(file.name != ".lock" for file in path.iterdir())):
             raise taken
@@ -220,18 +224,36 @@ def _holder(root: Path) -> str:
         return "another process"
 
 
-def _clear_unfinished(path: Path) -> None:
-    """Remove the files of a process that died while it made this run folder. Only our own files, and never a checkpoint."""
-    if not path.is_dir() or (path / "run.json").exists():
+def clear_leftovers(path: Path) -> None:
+    """Empty a folder that a process left and that holds nothing of value. Only our own files go, never those of another."""
+    if not path.is_dir() or not _is_leftover(path):
         return
-    found = list(path.iterdir())
-    ours = all(file.name in _MAKING or _TEMPORARY.fullmatch(file.name) for file in found)
-    checkpoints = path / "checkpoints"
-    if not found or not ours or (checkpoints.is_dir() and any(checkpoints.iterdir())):
-        return
-    with (
-        contextlib.suppress(DuraError),
-        RunFolder(path).lock(),
-    ):  # a living process that makes the folder holds the lock
-        for file in found:
-            file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink(missing_ok=True)
+    # A living process that makes or continues the run holds the lock.
+    with contextlib.suppress(DuraError), RunFolder(path).lock():
+        if not _is_leftover(path):
+            return
+        checkpoints = path / "checkpoints"
+        others = [file for file in path.iterdir() if file != checkpoints]
+        # run.json goes first and the folder of checkpoints last: if this is cut off, the rest is a leftover too.
+        for file in (path / "run.json", *checkpoints.iterdir(), *others):
+            file.unlink(missing_ok=True)
+        checkpoints.rmdir()
+
+
+def _is_leftover(path: Path) -> bool:
+    """True if the process died while it made the run folder or exported to it, or training failed before the first checkpoint."""
+    checkpoints, found = path / "checkpoints", list(path.iterdir())
+    if (
+        not checkpoints.is_dir() or checkpoints.is_symlink()
+    ):  # `create` makes it first; other folders may have an entities.txt
+        return False
+    if not all(file.name in _MAKING or _TEMPORARY.fullmatch(file.name) for file in found):
+        return False
+    try:
+        kinds = [record.get("kind") for record in RunFolder(path).records()]
+    except DuraError:
+        return False
+    tables = [file.name for file in checkpoints.iterdir() if not _TEMPORARY.fullmatch(file.name)]
+    if (path / "run.json").exists():
+        return not tables and kinds[:1] == ["start"] and kinds[-1] == "failure" and set(kinds) <= _FRUITLESS
+    return not tables or (kinds == ["export"] and all(_EXPORTED.fullmatch(name) for name in tables))

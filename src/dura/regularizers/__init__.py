@@ -1,7 +1,8 @@
 """Regularizers: sums over the facts of a batch, divided by their number.
 
-A regularizer sees `Factors`, never a model. To add one, write a class whose constructor is its settings in `forms` and a row in
-`REGULARIZERS`, or an entry point of the group `dura.regularizers` in your own package. The weights of a loss never apply here.
+A regularizer sees `Factors`, never a model. The room may touch tables, registry and types. To add one, write a class whose
+constructor is its settings in `forms` and a row in `REGULARIZERS`, or an entry point of the group `dura.regularizers` in your own
+package. The weights of a loss never apply here.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ REGULARIZERS: Registry[Regularizer] = Registry(
         "dura12": "dura.regularizers.forms:DURA12",
         "reg-p1": "dura.regularizers.forms:RegP1",
     },
+    "dura.regularizers.forms:Regularizer",
 )
 _HOMES = dict.fromkeys(("Regularizer", "Smoothness", "squares"), "dura.regularizers.forms")
 # Late, so that a user of the names alone does not import torch.

@@ -29,10 +29,13 @@ def evaluate_run(
 ) -> Result:
     """Open a run, rank the facts of a split, and append the result to the run's records.
 
-    The options are those of `Trained.evaluate`. `notify` is called with a sentence if the result could not be kept.
+    The options are those of `Trained.evaluate`. `notify` is called with a sentence if the result could not be kept, or
+    if the filter changes nothing.
     """
     world.join(device=device)
     trained = world.together(lambda: open_run(path, device))
+    if filter == "static" and trained.graph.times is None:
+        notify("the facts of this graph have no times, so the static filter is the same as the usual one")
     result = trained.evaluate(split, by, filter=filter, progress=progress)
     if world.leads() and (unkept := keep(path, result)):
         notify(unkept)

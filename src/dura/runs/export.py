@@ -17,7 +17,7 @@ from dura.analysis.sparsity import entity_tables, thresholds
 from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.models import Model, adopt
-from dura.records import PACKED, PLAIN, RunFolder
+from dura.records import PACKED, PLAIN, RunFolder, clear_leftovers
 from dura.runs.build import blank_model
 from dura.runs.store import write_graph
 from dura.tables.packed import NUMBER_TYPES, Csr, NumberType, Packed, Small, open_packed
@@ -44,16 +44,18 @@ def export(
     comes from, if it has one.
     """
     out = Path(path)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+    clear_leftovers(out)
+    if out.exists() and (not out.is_dir() or any(file.name != ".lock" for file in out.iterdir())):
         raise BadInput(f"{out} exists and is not an empty folder; name a new folder to export to")
     if source is not None and source.resolve() in out.resolve().parents:
         raise BadInput(f"{out} is inside the run that is exported; name a folder next to it")
     tensors, packed = _stored(model, sparse, dtype)
     folder = RunFolder.create(out)
-    folder.write_settings(experiment.to_toml())
-    folder.append({"kind": "export", **packed})
-    Checkpoints(folder.path / "checkpoints").save_best(0, tensors, {"packed": packed} if packed else {})
-    write_graph(folder, graph, PACKED if packed else PLAIN)
+    with folder.lock():  # so that no other process takes the unfinished folder for a leftover
+        folder.write_settings(experiment.to_toml())
+        folder.append({"kind": "export", **packed})
+        Checkpoints(folder.path / "checkpoints").save_best(0, tensors, {"packed": packed} if packed else {})
+        write_graph(folder, graph, PACKED if packed else PLAIN)
     return folder
 
 

@@ -27,8 +27,14 @@ def preset(name: str, folder: Traversable | None = None) -> Experiment:
     known = presets(folder)
     if name in known:
         return Experiment.from_toml(known[name], where=f"preset {name}")
+    if Path(name).exists():
+        raise BadInput(f"{name} is not a preset but a {_kind(Path(name))}: train on its facts with --graph {name}")
     same_graph = [other for other in known if other.partition("/")[0] == name.partition("/")[0]]
     last = {other.rpartition("/")[2]: other for other in known}
     hint = f"; did you mean {last[name]!r}?" if name in last else did_you_mean(name, known)
     ways = f"known are {', '.join(same_graph)}" if same_graph else "`dura presets` lists all of them"
     raise BadInput(f"the preset {name!r} is not known; {ways}, or give the path of a .toml file{hint}")
+
+
+def _kind(path: Path) -> str:
+    return "folder" if path.is_dir() else "file"

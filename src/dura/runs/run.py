@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from dura.records import RunFolder, best_epoch, curve
 from dura.runs.auto import settle
 from dura.runs.build import Parts, build, complete, questions_of, torch_settings
 from dura.runs.choices import Choices
+from dura.runs.processes import agree_on, fitting, folder_of, interrupted, join_for
 from dura.runs.store import check_checkpoints, read_graph, read_settings, write_graph
 from dura.runs.trackers import Tracker, open_trackers, run_name, tracking
 from dura.runs.trained import Trained, open_run
@@ -29,13 +30,16 @@ from dura.tables.table import flushing
 from dura.training.checkpoint import Checkpoints
 from dura.training.display import display
 from dura.training.trainer import Interrupted, Listener, Plan, Progress, Trainer
-from dura.types import BadInput, DuraError, __version__
+from dura.types import BadInput, DuraError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 Stopping = Callable[[], AbstractContextManager[Callable[[], bool]]]
 """Entered while a model is trained; gives a function that says whether training should stop."""
+
+MOST_TEXT = 1000
+"""At most this many characters of a failure are recorded: torch may add a page about its allocator."""
 
 
 @contextmanager
@@ -62,11 +66,11 @@ def start_run(
     graph's files.
     """
     trackers = open_trackers(track if world.leads() else ())
-    _join(choices.start)
-    if again := _interrupted(out):
+    join_for(choices.start)
+    if again := interrupted(out):
         return resume_run(again, progress=progress, track=track, stopping=stopping)
     graph, experiment = world.together(lambda: _prepared(graph, choices, time, notify))
-    folder = _named(out, run_name(graph.name, experiment))
+    folder = folder_of(out, run_name(graph.name, experiment))
     with _listening(experiment, graph.name, graph.name, folder, progress, trackers, stopping) as (listeners, stopped):
         return train(experiment, graph, folder, listeners=listeners, stopped=stopped)
 
@@ -87,26 +91,6 @@ def _prepared(
     return graph, choices.experiment(dated=graph.times is not None, graph=settings)
 
 
-def _join(experiment: Experiment) -> None:
-    """Join the other processes of the job, if torchrun started several."""
-    w = experiment.world
-    world.join(w.shards, w.replicas, experiment.training.device, w.timeout)
-
-
-def _named(out: Path | Callable[[str], Path] | None, name: str) -> Path | None:
-    """The run folder to make."""
-    if not callable(out):
-        return out
-    if world.size() > 1:
-        raise BadInput("several processes train one run, so they need the name of its folder: give --out RUN")
-    return out(name)
-
-
-def _interrupted(out: Path | Callable[[str], Path] | None) -> Path | None:
-    """The run folder to continue with, if torchrun has started this job again and the run had begun."""
-    return out if world.restarts() and isinstance(out, Path) and (out / "run.json").exists() else None
-
-
 def resume_run(
     path: Path,
     *,
@@ -117,17 +101,9 @@ def resume_run(
     """Continue a run that was stopped, with its own settings."""
     folder, trackers = RunFolder.open(path), open_trackers(track if world.leads() else ())
     experiment, graph = read_settings(folder), str(folder.about()["graph"]["name"])
-    _join(_fitting(experiment))
+    join_for(fitting(experiment))
     with _listening(experiment, path.name, graph, path, progress, trackers, stopping) as (listeners, stopped):
         return resume(path, listeners=listeners, stopped=stopped)
-
-
-def _fitting(experiment: Experiment) -> Experiment:
-    """The settings with a grid that fits the processes there are: a run may be continued by another number of processes."""
-    w = experiment.world
-    if (w.shards or world.size() // w.replicas) * w.replicas == world.size():
-        return experiment
-    return experiment.with_values({"world.shards": 0, "world.replicas": 1})
 
 
 @contextmanager
@@ -199,16 +175,16 @@ def train(
 ) -> Trained:
     """Train on the graph: with `out` in a run folder that can be resumed, without it in memory."""
     experiment, said = complete(experiment), ""
-    _join(experiment)
+    join_for(experiment)
+    _tell(listeners, *experiment.training.remarks())
     if experiment.training.batch == "auto":
         if world.size() > 1:
             raise BadInput(
                 "training.batch is 'auto', which measures one process: give several processes a number (--batch)"
             )
         experiment, said = settle(experiment, graph)
-        for listener in listeners:
-            listener.notice(said)
-    _agree(experiment, graph)
+        _tell(listeners, said)
+    agree_on(experiment, graph)
     parts = world.together(lambda: build(experiment, graph.sizes))
     if out is None:
         trainer = _trainer(experiment, graph, parts, None, listeners, stopped)
@@ -223,6 +199,7 @@ def train(
         world.by_leader(lambda: stack.enter_context(folder.lock()))
         stack.enter_context(torch_settings(experiment, parts.model))
         world.by_leader(lambda: _begin(folder, experiment, graph, said))
+        stack.enter_context(_failing(folder))
         _finish(_trainer(experiment, graph, parts, folder, listeners, stopped), folder)
     return open_run(out, experiment.training.device)
 
@@ -232,20 +209,6 @@ def _begin(folder: RunFolder, experiment: Experiment, graph: Graph, said: str) -
     folder.write_settings(experiment.to_toml())
     folder.append({"kind": "start"} | ({"auto": said} if said else {}))
     write_graph(folder, graph)
-
-
-def _agree(experiment: Experiment, graph: Graph) -> None:
-    """Refuse to begin if the processes have different programs, settings or data."""
-    if world.size() == 1:
-        return
-    import torch
-
-    facts = {"the version of dura": __version__, "the version of torch": torch.__version__}
-    facts["the data"] = f"{len(graph.train):,} training facts with the digest {graph.digest[:12]}"
-    settings = experiment.by_path()
-    del settings["graph.source"]  # the same data may have another path on another host
-    facts |= {f"the setting {path}": repr(value) for path, value in settings.items()}
-    world.agree(facts)
 
 
 @flushing()
@@ -258,19 +221,21 @@ def resume(
     """Continue a stopped run, with the same steps as if it had never stopped."""
     folder = RunFolder.open(path)
     experiment = read_settings(folder)
-    _join(_fitting(experiment))
+    join_for(fitting(experiment))
     graph = world.together(lambda: read_graph(folder))
     world.together(lambda: check_checkpoints(folder, experiment, graph.sizes))
-    _agree(experiment, graph)
+    agree_on(experiment, graph)
     parts = world.together(lambda: build(experiment, graph.sizes))
     with ExitStack() as stack:
         world.by_leader(lambda: stack.enter_context(folder.lock()))
         stack.enter_context(torch_settings(experiment, parts.model))
+        stack.enter_context(_failing(folder))
         trainer = _trainer(experiment, graph, parts, folder, listeners, stopped)
         world.together(lambda: _restore(trainer, folder))
-        place = {"epoch": trainer.progress.epoch, "step": trainer.progress.step}
-        world.agree({"the newest checkpoint": f"epoch {place['epoch']}, step {place['step']}"})
-        world.by_leader(lambda: folder.append({"kind": "resume", **place}))
+        p = trainer.progress
+        world.agree({"the newest checkpoint": f"epoch {p.epoch}, step {p.step}"})
+        world.by_leader(lambda: folder.append({"kind": "resume", "epoch": p.epoch, "step": p.step}))
+        _tell(listeners, _place(p, trainer.steps_in_epoch, experiment.training.epochs))
         _finish(trainer, folder)
     return open_run(path, experiment.training.device)
 
@@ -298,12 +263,35 @@ def _finish(trainer: Trainer, folder: RunFolder) -> None:
         progress = trainer.run()
     except Interrupted as error:
         raise Interrupted(f"{error}; continue with: dura train --resume {folder.path}") from None
-    except DuraError as error:
-        if world.leads():
-            folder.append({"kind": "failure", "text": str(error)})
-        raise
     end = {"kind": "end", "epoch": progress.epoch, "best_epoch": progress.best_epoch, "seconds": progress.seconds}
     world.by_leader(lambda: folder.append(end))
+
+
+@contextmanager
+def _failing(folder: RunFolder) -> Iterator[None]:
+    """Record why training failed. A failure before the first checkpoint leaves a folder that may be used again."""
+    try:
+        yield
+    except Interrupted:
+        raise
+    except (DuraError, MemoryError, RuntimeError) as error:  # torch raises a RuntimeError if memory is short
+        if world.leads():
+            with suppress(DuraError):  # the disk may be full
+                folder.append({"kind": "failure", "text": str(error)[:MOST_TEXT]})
+        raise
+
+
+def _tell(listeners: tuple[Listener, ...], *sentences: str) -> None:
+    for sentence in sentences:
+        for listener in listeners:
+            listener.notice(sentence)
+
+
+def _place(p: Progress, steps: int, epochs: int) -> str:
+    """Where a run continues, in words."""
+    if p.done or p.epoch >= epochs:
+        return f"the run has ended after epoch {p.epoch}, so nothing is left to train"
+    return f"the run continues with step {p.step + 1} of {steps} in epoch {p.epoch + 1} of {epochs}"
 
 
 def _trainer(

@@ -160,7 +160,9 @@ class MLflow(Tracker):
             self.client.set_terminated(self.id, status="FINISHED" if finished else "KILLED")
 
 
-TRACKERS: Registry[Tracker] = Registry("tracker", "dura.trackers", {"tensorboard": TensorBoard, "mlflow": MLflow})
+TRACKERS: Registry[Tracker] = Registry(
+    "tracker", "dura.trackers", {"tensorboard": TensorBoard, "mlflow": MLflow}, Tracker
+)
 
 
 class Guard:

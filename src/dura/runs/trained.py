@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.records import RunFolder
 from dura.runs.store import check_checkpoints, read_graph, read_settings
-from dura.types import BadInput, Filter, Split, __version__
+from dura.text import shown
+from dura.types import BadInput, DuraError, Filter, Split, __version__
 
 if TYPE_CHECKING:
     from dura.evaluation import Group, Result
@@ -114,7 +116,7 @@ class Trained:
 
         from dura.inference import score_facts
 
-        ids = torch.tensor([self._ids(*fact) for fact in facts], dtype=torch.long).reshape(-1, 4)
+        ids = torch.tensor([self._ids(*_checked(fact)) for fact in facts], dtype=torch.long).reshape(-1, 4)
         columns = ids[:, : 3 if self.graph.times is None else 4].unbind(1)
         scores: list[float] = score_facts(self.model, *columns).tolist()
         return scores
@@ -171,8 +173,22 @@ class Trained:
         }
 
 
+def _checked(fact: object) -> Fact:
+    """A fact that a caller gave, or an error if it has another form."""
+    if (
+        not isinstance(fact, tuple | list)
+        or len(fact) not in (3, 4)
+        or not all(isinstance(part, str) for part in fact[:3])
+        or not isinstance(fact[-1], str | None)
+    ):
+        raise BadInput(f"a fact is (head, relation, tail) or (head, relation, tail, time) as text, not {shown(fact)}")
+    return cast(Fact, tuple(fact))
+
+
 def open_run(path: str | Path, device: str = "cpu") -> Trained:
     """Open a run folder with its best tables by validation. If it was never validated, these are the newest tables."""
+    if not isinstance(path, str | PathLike):
+        raise BadInput(f"open takes the path of a run folder, such as 'runs/mine', not {shown(path)}")
     from dura.runs.build import open_model
     from dura.runs.export import open_exported
     from dura.training.checkpoint import Checkpoints
@@ -183,7 +199,13 @@ def open_run(path: str | Path, device: str = "cpu") -> Trained:
     checkpoints = Checkpoints(folder.path / "checkpoints")
     best = checkpoints.best()
     if best is not None and (packed := best[1].get("packed")):
-        return Trained(open_exported(experiment, graph.sizes, best[0], packed, device), graph, experiment, folder.path)
+        try:
+            exported = open_exported(experiment, graph.sizes, best[0], packed, device)
+        except BadInput:
+            raise
+        except DuraError as error:
+            raise DuraError(f"{folder.path / 'checkpoints' / 'best.json'}: {error}") from None
+        return Trained(exported, graph, experiment, folder.path)
     newest = checkpoints.newest() if best is None else None
     if best is not None:
         state = best[0]

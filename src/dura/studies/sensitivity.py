@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from enum import StrEnum
 from pathlib import Path
-from statistics import mean
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from dura.analysis.sensitivity import Point, centre, curve_or_all, families, varied
+from dura.analysis.sensitivity import Point, centre, curve_or_all, families
 from dura.config import Experiment
-from dura.records import RunFolder, best_epoch
-from dura.registry import Scalar
 from dura.sheets.figures import COLOURS, LINES, MARKERS, legend_above, panels, save
-from dura.sheets.settings import SYMBOLS, called, decimals, scale
+from dura.sheets.settings import called, decimals, scale
 from dura.sheets.sheet import Plain, Sheet
 from dura.studies.study import Bar, Count, Found, Made, Train, finish
+from dura.studies.varied_runs import (
+    Judge,
+    best_valid,
+    check_tables,
+    chosen_settings,
+    existing_runs,
+    ranking,
+    read_points,
+    runs_of_sweep,
+    varied_settings,
+)
 from dura.types import BadInput
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_SAME = ("training.seed", "training.device", "training.threads", "training.checkpoint_every")
-"""Runs that differ only in these settings, in the graph's or in the size of a block are one point."""
 LEAST_SPAN = 0.05
 """An axis spans at least this much MRR: small changes should not look large."""
-
-Judge = Callable[[Path], float | None]
-"""The MRR of a run; None if it has none."""
 
 
 class Judged(StrEnum):
@@ -55,13 +58,13 @@ def compute(
 
     >>> compute([Path("runs/rank-50"), Path("runs/rank-100")], ["model.rank"])["points"][0]["mrr"]  # doctest: +SKIP
     """
-    judge: Judge = _best_valid
+    judge: Judge = best_valid
     if split == "test":
-        _check_tables(runs)
-        _chosen(*_read(runs, lambda _: 0.0), over)  # a wrong setting is refused before the ranking
-        judge = _ranking(runs, progress)
-    points, left = _read(runs, judge)
-    paths = _chosen(points, left, over)
+        check_tables(runs)
+        chosen_settings(*read_points(runs, lambda _: 0.0), over)  # a wrong setting is refused before the ranking
+        judge = ranking(runs, progress)
+    points, left = read_points(runs, judge)
+    paths = chosen_settings(points, left, over)
     missing = f"{len(left)} of {len(runs)} runs are left out: they were pruned or stopped, or have no MRR."
     return {
         "split": split,
@@ -70,90 +73,6 @@ def compute(
         "points": [asdict(point) for point in points],
         "remarks": [*remarks, *([missing] if left else [])],
     }
-
-
-# -- runs as points -----------------------------------------------------------------------------------------------------
-
-
-def _best_valid(run: Path) -> float | None:
-    best = best_epoch(RunFolder(run).records())
-    return None if best is None else best["valid"]["mrr"]
-
-
-def _ranking(runs: Sequence[Path], progress: Count | None) -> Judge:
-    """Ranks test now."""
-    from dura.runs.trained import open_run
-
-    def judge(run: Path) -> float:
-        mrr = open_run(run).evaluate("test").mrr
-        if progress is not None:
-            progress(list(runs).index(run) + 1, len(runs))
-        return mrr
-
-    return judge
-
-
-def _ended(run: Path) -> bool:
-    """False if training was begun and did not end: the MRR of such a run says nothing about its settings."""
-    kinds = {record.get("kind") for record in RunFolder(run).records()}
-    return "end" in kinds or "start" not in kinds
-
-
-def _read(runs: Sequence[Path], judge: Judge) -> tuple[list[Point], list[Path]]:
-    """The points of some run folders, and the runs that are left out because they did not end or have no MRR."""
-    found: dict[tuple[str, tuple[tuple[str, Scalar], ...]], list[float]] = {}
-    left = []
-    for run in runs:
-        folder = RunFolder.open(run)
-        mrr = judge(run) if _ended(run) else None
-        if mrr is None:
-            left.append(run)
-            continue
-        name = str(folder.about()["graph"]["name"])
-        family, settings = _settings(Experiment.from_toml(folder.settings(), where=str(run)), name)
-        found.setdefault((family, tuple(sorted(settings.items()))), []).append(mrr)
-    points = [Point(f, dict(s), mean(mrrs), min(mrrs), max(mrrs), len(mrrs)) for (f, s), mrrs in found.items()]
-    return points, left
-
-
-def _settings(experiment: Experiment, graph: str) -> tuple[str, dict[str, Scalar]]:
-    """The family of a run, and its settings by path without those that make no other point."""
-    flat = {
-        path: ", ".join(map(str, value)) if isinstance(value, tuple) else value
-        for path, value in experiment.by_path().items()
-        if path not in _SAME and not path.startswith("graph.") and not path.endswith(".block")
-    }
-    return f"{graph} {flat.pop('model.name')} {flat.pop('regularizer.name')}", flat
-
-
-def _varied(points: Sequence[Point]) -> list[str]:
-    """The settings that vary, those of the paper first."""
-    known = list(SYMBOLS)
-    return sorted(varied(points), key=lambda path: known.index(path) if path in known else len(known))
-
-
-def _chosen(points: Sequence[Point], left: Sequence[Path], over: Sequence[str]) -> list[str]:
-    """The settings to show: `over`, or all that vary; an error if there is nothing to show."""
-    known = _varied(points)
-    if not known:
-        ran, why = ("runs that ended", f" ({len(left)} did not, or have no MRR)") if left else ("runs", "")
-        raise BadInput(f"the {ran} do not differ in any numeric setting{why}, so there is no curve to draw")
-    for path in over:
-        if path not in known:
-            raise BadInput(f"{path!r} does not vary in these runs; {', '.join(known)} do")
-    return list(over) or known
-
-
-def _check_tables(runs: Sequence[Path]) -> None:
-    """Refuse to rank test with runs whose tables were removed, before the first is trained or ranked."""
-    begun = [run for run in runs if RunFolder(run).records()]  # the others were killed before their first record
-    bare = [run for run in begun if _ended(run) and not any((run / "checkpoints").glob("*"))]
-    if bare:
-        raise BadInput(
-            f"{len(bare)} of {len(runs)} runs have no tables to rank test with, such as {bare[0]}: sweeps and studies "
-            "on valid keep only those of the best run; train again in a new folder (--out), a study with --split test, "
-            "a sweep with --keep 0"
-        )
 
 
 # -- sheet and figure ---------------------------------------------------------------------------------------------------
@@ -203,7 +122,7 @@ def _row(path: str, point: Point, split: str, alone: bool, best: float) -> dict[
 def _about_centre(points: Sequence[Point], family: str) -> list[str]:
     """Which run is the centre of a family, and which is the best if that is another; nothing if no setting varies."""
     members = [point for point in points if point.family == family]
-    paths = _varied(members)
+    paths = varied_settings(members)
     if not paths:
         return []
     middle, best = centre(points, family), max(members, key=lambda point: point.mrr)
@@ -314,7 +233,7 @@ def command(
             raise BadInput(
                 "--set changes a preset that is varied with --over KEY=A,B,C; the settings of existing runs are fixed"
             )
-        runs = _existing(what)
+        runs = existing_runs(what)
     with bar("ranking") as progress:
         found = compute(runs, chosen, split.value, remarks=remarks, progress=progress)
     made = finish(found, sheets(found), draw, out)
@@ -331,7 +250,7 @@ def _trained(
     experiment = choose(name, settings=changed)
     values = dict(_values(experiment, text) for text in over)
     if split == Judged.test:
-        _check_tables(_inside(out))
+        check_tables(runs_of_sweep(out))
     trials = train(experiment, values, out, keep=0 if split == Judged.test else 1, jobs=jobs)
     failed = [f"Trial {trial['trial']} failed: {trial['failure']}." for trial in trials if trial["state"] == "failed"]
     return [Path(trial["run"]) for trial in trials if trial["state"] == "complete"], failed
@@ -352,22 +271,3 @@ def _pair(text: str, form: str) -> tuple[str, str]:
     if not key or not equals:
         raise BadInput(f"{form}, not {text!r}")
     return key, value
-
-
-def _existing(what: Sequence[str]) -> list[Path]:
-    """The run folders that were named, and those inside of sweeps that were named."""
-    runs: list[Path] = []
-    for path in map(Path, what):
-        inside = _inside(path)
-        if not inside and not (path / "run.json").exists():
-            raise BadInput(
-                f"{path} is neither a run folder nor a sweep with runs; a preset needs --over KEY=A,B,C to be varied"
-            )
-        runs += inside or [path]
-    return runs
-
-
-def _inside(sweep: Path) -> list[Path]:
-    """The run folders of a sweep; none if this is not a sweep."""
-    files = sorted((sweep / "runs").glob("*/run.json")) if (sweep / "sweep.toml").exists() else []
-    return [file.parent for file in files]

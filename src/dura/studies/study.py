@@ -30,6 +30,12 @@ Train = Callable[..., Sequence[Mapping[str, Any]]]
 """Trains variations of an experiment (see `dura.sweeps.vary`); a face passes it to `command`."""
 
 
+PARTS = ("compute", "sheets", "draw", "command")
+"""The functions that a study's module must have; `Study` says what they take."""
+HANDED = ("bar", "train")
+"""The parameters of `command` that a face fills in; they are keyword-only."""
+
+
 class SplitName(StrEnum):
     """The splits of a graph."""
 
@@ -71,7 +77,7 @@ class Study(Protocol):
         """Write the figure."""
 
     def command(self, *args: Any, **kwargs: Any) -> Made:
-        """The command, with its options; a face fills in what is called `bar` or `train`."""
+        """The command, with its options (`out` is one of them); a face fills in what is called `bar` or `train`."""
 
 
 def finish(

@@ -1,8 +1,8 @@
 """Sweeps: search for the settings with the best valid MRR.
 
 Holds what is searched (`space`: a sweep's file as frozen values), the folder of a sweep and its trials (`trials`: Optuna's
-database, claims, what is kept) and the search itself (`sweep`: new, continued, in one process or with workers). A trial is a
-run like any other. The test split is never looked at.
+database, claims, what is kept), the search itself (`sweep`: new, continued, in one process or with workers) and a search without a
+file of its own (`vary`: a study's variations of one experiment). A trial is a run like any other. The test split is never used.
 
 May touch `runs` and the rooms below it; not reproduction, studies or reports, which show what a sweep found from plain rows.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -41,12 +42,11 @@ def serve(
 
     trained = open_run(run, device)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM ends the service as Ctrl-C does
-    try:
+    with suppress(KeyboardInterrupt):  # uvicorn raises it again after it has ended, but not always
         answer(
             trained, host, port, quiet=quiet, ready=lambda address: _say(f"serving {run} at {address} (Ctrl-C ends)")
         )
-    except KeyboardInterrupt:
-        _say("stopped")
+    _say("stopped")
 
 
 def _say(sentence: str) -> None:

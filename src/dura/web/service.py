@@ -20,55 +20,22 @@ from typing import Annotated, Any
 import uvicorn
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from dura.inference.answers import HOLE, Question
 from dura.runs.trained import Trained
+from dura.text import shown
 from dura.types import BadInput, DuraError, __version__
+from dura.web.requests import ManyQuestions, OneQuestion, QuestionFields, sentence
 
-MOST, MOST_ANSWERS = 1_000, 10_000
-"""At most this many answers per question and questions per request; and answers per request, so that others need not wait long."""
-LARGEST, LONGEST = 1 << 20, 1_000
-"""At most this many bytes in a request's body; and characters in a name."""
+MOST_ANSWERS = 10_000
+"""At most this many answers per request, so that others need not wait long."""
+LARGEST = 1 << 20
+"""At most this many bytes in a request's body."""
 PATIENCE, GRACE = 30.0, 5
 """Seconds that a body may take to arrive; and seconds that running requests have left when the service ends."""
 ADDRESSES = "GET /, GET /predict, POST /predict"
-Count = Annotated[int, Field(le=MOST)]
-"""How many answers; the model refuses fewer than one with the sentence that `dura predict` gives."""
-Name = Annotated[str, Field(max_length=LONGEST)]
-
-
-class QuestionFields(BaseModel):
-    """The fields of a question: `head` or `tail` is missing or "?", or `time` is "?"."""
-
-    model_config = ConfigDict(extra="forbid")
-    relation: Name
-    head: Name | None = None
-    tail: Name | None = None
-    time: Name | None = None
-
-    def question(self) -> Question:
-        """The question for the model."""
-        head, tail = (None if name == HOLE else name for name in (self.head, self.tail))
-        return Question(head, self.relation, tail, self.time)
-
-
-class OneQuestion(QuestionFields):
-    """One question, from the address of a request."""
-
-    k: Count = 10
-    known: bool = False
-
-
-class ManyQuestions(BaseModel):
-    """Many questions, from the body of a request."""
-
-    model_config = ConfigDict(extra="forbid")
-    questions: Annotated[list[QuestionFields], Field(min_length=1, max_length=MOST)]
-    k: Count = 10
-    known: bool = False
 
 
 def application(trained: Trained) -> FastAPI:
@@ -99,7 +66,8 @@ def application(trained: Trained) -> FastAPI:
         """The answers to one question."""
         names = [name for name, _ in request.query_params.multi_items()]
         if len(set(names)) < len(names):
-            raise BadInput("a parameter is given twice; to ask several questions send a POST request")
+            twice = next(name for name in names if names.count(name) > 1)
+            raise BadInput(f"{shown(twice)} is given twice; to ask several questions send a POST request")
         return _json((await answers([asked], asked.k, asked.known))[0])
 
     @app.post("/predict")
@@ -147,20 +115,19 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     @app.exception_handler(ValidationError)
     async def invalid(_: Request, error: RequestValidationError | ValidationError) -> Response:
-        skip = isinstance(error, RequestValidationError)  # FastAPI's place begins with "query"
-        return _json({"error": "; ".join(_sentence(e, e["loc"][skip:]) for e in error.errors())}, 400)
+        return _json({"error": sentence(error.errors(), body=isinstance(error, ValidationError))}, 400)
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
         known = f"{request.method} {request.url.path} is not known here; known are {ADDRESSES}"
-        sentence = known if error.status_code in (404, 405) else error.detail
-        return _json({"error": sentence}, error.status_code, error.headers)
+        said = known if error.status_code in (404, 405) else error.detail
+        return _json({"error": said}, error.status_code, error.headers)
 
     @app.exception_handler(Exception)
     async def broken(_: Request, error: Exception) -> Response:
         short = isinstance(error, MemoryError) or "memory" in str(error)
-        sentence = "there is not enough memory for this request" if short else "the service failed; its log says why"
-        return _json({"error": sentence}, 500)
+        said = "there is not enough memory for this request" if short else "the service failed; its log says why"
+        return _json({"error": said}, 500)
 
 
 def serve(trained: Trained, host: str, port: int, *, quiet: bool, ready: Callable[[str], None]) -> None:
@@ -170,8 +137,8 @@ def serve(trained: Trained, host: str, port: int, *, quiet: bool, ready: Callabl
     )
     with _listening(host, port) as listening:
         _warm(trained)
-        shown = f"[{host}]" if ":" in host else host
-        ready(f"http://{shown}:{listening.getsockname()[1]}")
+        name = f"[{host}]" if ":" in host else host
+        ready(f"http://{name}:{listening.getsockname()[1]}")
         uvicorn.Server(config).run(sockets=[listening])
 
 
@@ -202,13 +169,6 @@ def _listening(host: str, port: int) -> socket.socket:
         raise BadInput(
             f"the service cannot listen at {host} port {port}: {why}; choose another with --host or --port"
         ) from None
-
-
-def _sentence(error: Any, place: tuple[int | str, ...]) -> str:
-    """One error of pydantic with its place: `questions.0.relation: Field required`."""
-    if error["type"] == "json_invalid":
-        return f"the body is not JSON: {error['ctx']['error']}"
-    return f"{'.'.join(map(str, place)) or 'the body'}: {error['msg']}"
 
 
 def _json(document: Any, status: int = 200, headers: Any = None) -> Response:
