@@ -50,8 +50,9 @@ _MAKING = {
 }
 """The files that may be in a run folder before it has a run.json."""
 _COUNT = Annotated[int, 1, 2**31 - 1]
-_GRAPH = {"name": str, "digest": str, "entities": _COUNT, "relations": _COUNT, "times?": Annotated[int, 0, 2**31 - 1]}
-_GRAPH |= {"train": _COUNT, "valid": WHOLE, "test": WHOLE}
+GRAPH = {"name": str, "digest": str, "entities": _COUNT, "relations": _COUNT, "times?": Annotated[int, 0, 2**31 - 1]}
+GRAPH |= {"train": _COUNT, "valid": WHOLE, "test": WHOLE}
+"""What a manifest says about a graph."""
 
 
 class RunFolder:
@@ -163,7 +164,7 @@ class RunFolder:
                 f"but this dura reads formats up to {FORMAT}; update dura"
             )
         try:
-            check(about, {"format": Annotated[int, 1, FORMAT], "graph": _GRAPH})
+            check(about, {"format": Annotated[int, 1, FORMAT], "graph": GRAPH})
         except BadInput as error:
             raise Damage(f"{path} is damaged: {error}") from None
         return about
