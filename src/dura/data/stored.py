@@ -49,12 +49,17 @@ def store(graph: Graph, out: str | Path) -> Path:
     return folder
 
 
-def new_folder(path: Path) -> Path:
-    """Make the folder of a new stored graph. A folder that holds files is refused."""
+def check_free(path: Path) -> None:
+    """Refuse to store a graph in a folder that holds files."""
     if is_stored(path):
         raise BadInput(f"{path} already holds a stored graph; name a new folder with --out")
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise BadInput(f"{path} is not an empty folder; name a new one with --out")
+
+
+def new_folder(path: Path) -> Path:
+    """Make the folder of a new stored graph. A folder that holds files is refused."""
+    check_free(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -88,7 +93,7 @@ def describe(folder: Path) -> dict[str, Any]:
             f"the stored graph {folder} has format {shown(version)}, but this dura reads formats up to {FORMAT}; update dura"
         )
     try:
-        check(found, {"format": Annotated[int, 1, FORMAT], "graph": GRAPH, "planted?": dict})
+        check(found, {"format": Annotated[int, 1, FORMAT], "graph": GRAPH, "planted?": {}})
     except BadInput as error:
         raise Damage(f"{folder / MANIFEST} is damaged: {error}") from None
     return found
