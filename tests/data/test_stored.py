@@ -17,6 +17,7 @@ import dura
 from dura.data import graph as graph_module
 from dura.data import names as names_module
 from dura.data import stored as stored_module
+from dura.data.doctor import check
 from dura.data.graph import Graph
 from dura.data.names import StoredNames
 from dura.data.questions import Questions
@@ -119,6 +120,14 @@ def test_what_cannot_be_chosen_is_refused(tmp_path: Path) -> None:
     (tmp_path / "full" / "file").touch()
     with pytest.raises(BadInput, match="is not an empty folder"):
         store(random_graph(), tmp_path / "full")
+
+
+def test_the_doctor_counts_repeated_facts_of_a_stored_graph(tmp_path: Path) -> None:
+    graph = random_graph()
+    twice = np.concatenate([graph.train, graph.train[:3]])
+    folder = store(Graph("twice", graph.entities, graph.relations, twice, graph.valid, graph.test), tmp_path / "graph")
+    (found,) = (finding for finding in check(folder).findings if finding.topic == "repeated")
+    assert found.severity == "notice" and found.text == "3 repeated facts in train (each counts once)"
 
 
 def rewrite(path: Path, **changes: object) -> None:
