@@ -302,7 +302,7 @@ def test_graphs_are_packed_and_made(home: Path) -> None:
     assert failed.stderr == "dura: made already holds a stored graph; name a new folder with --out\n"
     assert "facts are too few" in dura("data", "synth", "--facts", "100", "--out", "few", cwd=home, check=2).stderr
     trained = dura_json(
-        "train", "--graph", "./made", "--rank", "2", "--epochs", "1", "--out", "run", "--quiet", cwd=home
+        "train", "--graph", "./made", "--rank", "2", "--epochs", "1", "--out", "run-made", "--quiet", cwd=home
     )
     assert trained["graph"] == "made"
 

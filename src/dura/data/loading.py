@@ -1,9 +1,8 @@
 """Loading: from a source to a Graph. A source is a NAME of the catalog, a FOLDER with train, valid and test, or a FILE of facts.
-A FOLDER may also be a stored graph (see `stored`).
 
 A `Path` is a path, and so is text with a path separator or a leading dot. Other text is looked up in the catalog and in
 DURA_DATA first: write `./umls` for a folder `umls` in the current folder. A FOLDER may lack valid or test; they are then taken
-out of train. Its file entities.tsv may give a human name to each entity: id<TAB>label. Facts that are repeated in a split count
+out of train. It may also be a stored graph (see `stored`). Its file entities.tsv may give a human name to each entity: id<TAB>label. Facts that are repeated in a split count
 once. Facts may have a time in a fourth column, or a begin and an end in a fourth and fifth.
 """
 
@@ -119,7 +118,7 @@ def load(
     notify: Notify | None = None,
     progress: bool | None = None,
 ) -> Graph:
-    """Load a graph: a catalog name (downloaded if necessary), a folder with train, valid and test, or a file.
+    """Load a graph: a catalog name (downloaded if necessary), a folder with train, valid and test, a stored graph, or a file.
 
     `columns` are head, relation and tail by position ("0,2,1") or header name, and one more (time) or two more (begin, end) if
     facts have times. `time` names the columns of times alone; head, relation and tail are then `columns`, or where a well-known
