@@ -1,9 +1,10 @@
 """Loading: from a source to a Graph. A source is a NAME of the catalog, a FOLDER with train, valid and test, or a FILE of facts.
 
 A `Path` is a path, and so is text with a path separator or a leading dot. Other text is looked up in the catalog and in
-DURA_DATA first: write `./umls` for a folder `umls` in the current folder. A FOLDER may lack valid or test; they are then taken
-out of train. It may also be a stored graph (see `stored`). Its file entities.tsv may give a human name to each entity: id<TAB>label. Facts that are repeated in a split count
-once. Facts may have a time in a fourth column, or a begin and an end in a fourth and fifth.
+DURA_DATA first: write `./umls` for a folder `umls` in the current folder. A FOLDER may be a stored graph (see `stored`). Otherwise
+it may lack valid or test; they are then taken out of train. Its file entities.tsv may give a human name to each entity:
+id<TAB>label. Facts that are repeated in a split count once. Facts may have a time in a fourth column, or a begin and an end in a
+fourth and fifth.
 """
 
 from __future__ import annotations
