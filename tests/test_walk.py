@@ -42,6 +42,8 @@ AROUND = {
     "models/state.py": "opens the run",
     "objectives/known.py": "training facts for filters, which softmax over all entities does not need",
     "evaluation/*.py": "validation",
+    "data/stored.py": "keeps the graph in the run folder",
+    "data/names.py": "reads the names of the run folder",
     "data/catalog.py": "is this the name of a known graph?",
 }
 """What else runs, and why it is no part of a walk: no fact and no question passes through it."""

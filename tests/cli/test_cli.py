@@ -272,6 +272,8 @@ COMMANDS = (
     "data show",
     "data get",
     "data check",
+    "data pack",
+    "data synth",
 )
 
 
@@ -319,6 +321,25 @@ def test_data_commands(home: Path) -> None:
     report = json.loads(dura("data", "check", "nations", "--json", cwd=home, check=1).stdout)
     assert report["facts"] == {"train": 1592, "valid": 199, "test": 201}
     assert [f["topic"] for f in report["findings"] if f["severity"] == "warning"] == ["leaks"]
+
+
+def test_graphs_are_packed_and_made(home: Path) -> None:
+    packed = dura_json("data", "pack", "umls", "--out", "stored/umls", cwd=home)
+    assert packed["graph"]["entities"] == 135 and (home / "stored" / "umls" / "graph.json").exists()
+    assert "135 entities, 46 relations" in dura("data", "check", "./stored/umls", cwd=home).stdout
+    text = dura(
+        "data", "synth", "--entities", "200", "--facts", "1000", "--times", "9", "--out", "made", cwd=home
+    ).stdout
+    assert text.startswith(
+        "made: 200 entities, 40 relations, 9 times; facts: 900 train, 50 valid, 50 test\n  symmetric: "
+    )
+    failed = dura("data", "pack", "umls", "--out", "made", cwd=home, check=2)
+    assert failed.stderr == "dura: made already holds a stored graph; name a new folder with --out\n"
+    assert "facts are too few" in dura("data", "synth", "--facts", "100", "--out", "few", cwd=home, check=2).stderr
+    trained = dura_json(
+        "train", "--graph", "./made", "--rank", "2", "--epochs", "1", "--out", "run-made", "--quiet", cwd=home
+    )
+    assert trained["graph"] == "made"
 
 
 def test_the_demo_compares_and_answers(home: Path) -> None:

@@ -278,6 +278,8 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Outputs:
         "dura data show": ["data", "show", "umls"],
         "dura data get": ["data", "get", "umls"],
         "dura data check": ["data", "check", "nations"],
+        "dura data pack": ["data", "pack", "nations", "--out", str(home / "stored")],
+        "dura data synth": ["data", "synth", "--entities", "200", "--facts", "1000", "--out", str(home / "made")],
     }
     runner = CliRunner(env={"DURA_DATA": ""})
     return home / "run", {name: json.loads(runner.invoke(app, [*c, "--json"]).stdout) for name, c in calls.items()}

@@ -40,8 +40,8 @@ def sparse(path: Path) -> None:
 NOT_FILES: list[tuple[Callable[[Path], object], str]] = [
     (os.mkfifo, "it is a pipe, not a file"),
     (Path.mkdir, "it is a folder, not a file"),
-    (lambda path: path.symlink_to("/dev/zero"), "it is a link that leads out of the run folder"),
-    (lambda path: path.symlink_to("../secret"), "it is a link that leads out of the run folder"),
+    (lambda path: path.symlink_to("/dev/zero"), "it is a link that leads out of the folder"),
+    (lambda path: path.symlink_to("../secret"), "it is a link that leads out of the folder"),
     (lambda path: path.symlink_to("file"), "it is a link to itself, not a file"),
     (lambda path: path.symlink_to("."), "it is a folder, not a file"),
     (sparse, "it has 68,719,476,736 bytes, but at most 100 are allowed"),

@@ -1,19 +1,29 @@
-"""`dura data`: list, show, get and check graphs."""
+"""`dura data`: list, show, get, check, store and make graphs."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from dura.cli.common import HELP, JsonOption, QuietOption, TimeOption, print_json, print_table, say
+from dura.cli.common import HELP, JsonOption, QuietOption, TimeOption, counting_bar, print_json, print_table, say
+from dura.types import SPLITS
 
 app = typer.Typer(
-    help="Graphs: list the known ones, get them, and check your own.\n\nExample:\n\n    dura data check facts.tsv",
+    help="Graphs: list the known ones, get them, check or store your own, make large ones.\n\n"
+    "Example:\n\n    dura data check facts.tsv",
     no_args_is_help=True,
     **HELP,
 )
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A graph that 'dura data list' shows.")]
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The columns of head, relation, tail, e.g. 0,2,1; for facts with times also time, or begin and end."
+    ),
+]
+StoredOption = Annotated[Path, typer.Option(metavar="FOLDER", help="The new folder of the stored graph.")]
 
 
 @app.command("list")
@@ -92,12 +102,7 @@ def get(name: NameArgument, as_json: JsonOption = False, quiet: QuietOption = Fa
 @app.command()
 def check(
     path: Annotated[str, typer.Argument(metavar="PATH", help="A file, a folder or a graph's name.")],
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            help="The columns of head, relation, tail, e.g. 0,2,1; for facts with times also time, or begin and end."
-        ),
-    ] = None,
+    columns: ColumnsOption = None,
     time: TimeOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -122,3 +127,81 @@ def check(
     if report.worst in ("warning", "error"):
         say(f"dura: the worst finding is of severity {report.worst}")
         raise typer.Exit(1)
+
+
+@app.command()
+def pack(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file, a folder or a graph's name.")],
+    out: StoredOption,
+    columns: ColumnsOption = None,
+    time: TimeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Store a graph as ids in a folder, which dura opens at once. Use the folder like any other graph.
+
+    Example:
+
+        dura data pack facts.tsv --out stored/facts
+
+        dura train --graph ./stored/facts
+    """
+    from dura.data import load
+    from dura.data.stored import check_free, describe, store
+
+    check_free(out)
+    store(load(source, columns=columns, time=time, notify=say), out)
+    _tell_stored(out, describe(out), as_json)
+
+
+@app.command()
+def synth(
+    out: StoredOption,
+    entities: Annotated[int, typer.Option(help="How many entities, at least 64.")] = 10_000,
+    relations: Annotated[int, typer.Option(help="How many relations.")] = 40,
+    facts: Annotated[int, typer.Option(help="How many facts, those of all splits.")] = 80_000,
+    times: Annotated[int, typer.Option(help="How many times; with 0, facts have no times.")] = 0,
+    seed: Annotated[int, typer.Option(help="The same seed makes the same graph.")] = 0,
+    held_out: Annotated[
+        int | None, typer.Option(help="Facts of valid, and of test [default: 5 % of all, at most 10000].")
+    ] = None,
+    as_json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make a stored graph of any size from a seed, with degrees by Zipf's law and planted patterns.
+
+    The patterns are symmetric, inverse, composed and hierarchical relations and, with times, temporal ones. Every held-out fact
+    follows from facts of train by its pattern. A small graph with as many facts per entity is a control for a large one.
+
+    Example:
+
+        dura data synth --entities 2500000 --relations 500 --facts 20000000 --out stored/large
+
+        dura data synth --entities 25000 --relations 500 --facts 200000 --out stored/control
+    """
+    from dura.data import synth as make
+    from dura.data.stored import describe
+
+    with counting_bar("entities", quiet) as progress:
+        make(
+            out,
+            entities=entities,
+            relations=relations,
+            facts=facts,
+            times=times,
+            seed=seed,
+            held_out=held_out,
+            progress=progress,
+        )
+    _tell_stored(out, describe(out), as_json)
+
+
+def _tell_stored(folder: Path, about: dict[str, Any], as_json: bool) -> None:
+    """Say what a stored graph holds."""
+    graph, planted = about["graph"], about.get("planted")
+    if as_json:
+        print_json({"path": str(folder), "graph": graph} | ({"planted": planted} if planted else {}))
+        return
+    counts = ", ".join(f"{graph[key]:,} {key}" for key in ("entities", "relations", "times") if graph.get(key))
+    typer.echo(f"{folder}: {counts}; facts: " + ", ".join(f"{graph[key]:,} {key}" for key in SPLITS))
+    for kind, found in (planted or {}).get("patterns", {}).items():
+        typer.echo(f"  {kind}: {_one_line({key: f'{value:,}' for key, value in found.items()})}")

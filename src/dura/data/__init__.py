@@ -14,12 +14,16 @@ Other facts pass some of these too:
   columns      which columns hold facts if the user named the column of the time
   layouts      how the lines of published temporal graphs say when a fact holds
   times        Times: a vocabulary of times in their real order with their real distances
+Large graphs:
+  stored       store(graph, folder): a graph as ids in a folder; names: a vocabulary that stays in its file
+  large        questions of many facts, made and shuffled in parts; kept: their files in the folder of the graph
+  synthesis    synth(folder): a graph of any size from a seed; patterns: what it plants
 About graphs:
   categories   1-1, 1-N, N-1, N-N
   leaks        relations that repeat or invert others
   doctor       check(source): what is wrong with a graph or worth knowing about it
 
-This room may touch `config` (only the settings of a graph), `text` and `types`. It knows no model and needs no torch.
+This room knows no model and needs no torch. Of dura it imports types and text, and records and config for files and settings.
 To add a file format: write a Reader, a function (path, options, roles) -> FileColumns, and give it a row in READERS.
 To add a published graph: write a table in catalog.toml with addresses, checksums and counts.
 """
@@ -33,10 +37,18 @@ if TYPE_CHECKING:
     from dura.data.graph import Graph
     from dura.data.loading import load
     from dura.data.memory import from_facts
+    from dura.data.stored import store
+    from dura.data.synthesis import synth
 
-__all__ = ["Graph", "from_facts", "load"]
+__all__ = ["Graph", "from_facts", "load", "store", "synth"]
 
-_HOMES = {"Graph": "dura.data.graph", "from_facts": "dura.data.memory", "load": "dura.data.loading"}
+_HOMES = {
+    "Graph": "dura.data.graph",
+    "from_facts": "dura.data.memory",
+    "load": "dura.data.loading",
+    "store": "dura.data.stored",
+    "synth": "dura.data.synthesis",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -2,8 +2,8 @@
 
 A name is looked up in the folders that DURA_DATA names (separated as in PATH), then in the download cache (DURA_CACHE, else
 $XDG_CACHE_HOME/dura, else ~/.cache/dura), then among the bundled graphs. Case does not matter. A folder in DURA_DATA that holds
-a train file is a graph too, even if it is not in the catalog. The files of catalog graphs are checked against the published
-checksums before they are used.
+a train file or a stored graph is a graph too, even if it is not in the catalog. The files of catalog graphs are checked against
+the published checksums before they are used.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dura.data.readers import read_lines, split_files
+from dura.data.readers import MANIFEST, read_lines, split_files
 from dura.types import SPLITS, BadInput, Split
 
 if TYPE_CHECKING:
@@ -111,14 +111,14 @@ def data_folders() -> list[Path]:
 
 
 def _graph_folders(parent: Path) -> Iterator[Path]:
-    """The folders inside a folder that hold a train file; none if the folder does not exist."""
+    """The folders inside a folder that hold a train file or a stored graph; none if the folder does not exist."""
     try:
         folders = sorted(path for path in parent.iterdir() if path.is_dir() and not path.name.startswith("."))
     except OSError:
         return
     for folder in folders:
         try:
-            found = "train" in split_files(folder)
+            found = "train" in split_files(folder) or (folder / MANIFEST).is_file()
         except BadInput:
             found = True  # it has two train files, which is an error when it is read
         except OSError:

@@ -15,13 +15,13 @@ from typing import Any, Literal
 import numpy as np
 
 from dura.data.categories import CATEGORIES, relation_categories
-from dura.data.graph import Graph, common
+from dura.data.graph import Graph, common, frame
 from dura.data.leaks import Leak, find_leaks
 from dura.data.loading import Loaded, Shares, load_with_notes
 from dura.data.readers import ReadOptions
 from dura.data.times import Times
 from dura.text import printable
-from dura.types import SPLITS, IntArray
+from dura.types import SPLITS, IntArray, Split
 
 Severity = Literal["ok", "notice", "warning", "error"]
 SEVERITIES: tuple[Severity, ...] = ("ok", "notice", "warning", "error")
@@ -86,12 +86,19 @@ def check(
     else:
         loaded = load_with_notes(source, replace(options or ReadOptions(), skip_bad=True), shares)
     graph = loaded.graph
+    if not loaded.repeated:  # it was not read from files of names, so nobody has counted yet
+        twice: dict[Split, int] = {part: len(facts) - frame(facts).n_unique() for part, facts in _splits(graph)}
+        loaded = replace(loaded, repeated=twice)
     findings = [examine(loaded) for examine in CHECKS]
     if graph.times is not None:
         findings.append(_times(graph, graph.times))
     findings += [examine(graph) for examine in further]
     counts: dict[str, int] = {part: len(graph.facts(part)) for part in SPLITS}
     return Report(graph.name, len(graph.entities), len(graph.relations), counts, findings)
+
+
+def _splits(graph: Graph) -> list[tuple[Split, IntArray]]:
+    return [(part, graph.facts(part)) for part in SPLITS]
 
 
 def _lines(loaded: Loaded) -> Finding:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -17,6 +19,8 @@ from dura.types import SPLITS, BadInput, IntArray, Sizes, Split
 
 MOST_TIMES = 50_000_000
 """Intervals that make more facts at single times than this are refused: their known answers would not fit in memory."""
+KEPT = 1 << 20
+"""The questions of a graph with more facts than this are kept as files, if the graph has a folder."""
 
 
 def frame(facts: IntArray) -> pl.DataFrame:
@@ -50,7 +54,8 @@ class Graph:
     holds at every time of the interval, including both ends. An open end is the first or the last time. A fact without a time
     has the id of no time.
 
-    `labels` are optional human names of entities (the entity /m/017dcd of FB15k-237 is called "Mad Men").
+    `labels` are optional human names of entities (the entity /m/017dcd of FB15k-237 is called "Mad Men"). `home` is the folder of a
+    stored graph or a run, if the graph was read from one: the questions of a large graph are kept there.
     """
 
     name: str
@@ -61,6 +66,7 @@ class Graph:
     test: IntArray
     labels: dict[str, str] = field(default_factory=dict, repr=False)
     times: Times | None = None
+    home: Path | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not len(self.train):
@@ -99,15 +105,24 @@ class Graph:
         times = "" if self.times is None else self.times.digest
         digest = hashlib.sha256(f"{self.entities.digest}{self.relations.digest}{times}".encode())
         for split in SPLITS:
-            facts = np.ascontiguousarray(self.facts(split), dtype="<i4")
+            facts = self.facts(split)
             digest.update(f"{split}{len(facts)}".encode())
-            digest.update(facts.tobytes())
+            for at in range(0, len(facts), KEPT):
+                digest.update(np.ascontiguousarray(facts[at : at + KEPT], dtype="<i4").data)
         return digest.hexdigest()
 
     @cached_property
     def questions(self) -> Questions:
         """The questions of train in both directions; intervals are asked at their begin (see `at_times`)."""
-        return Questions.of(self.asked("train"), relations=len(self.relations))
+        return self._kept("questions", lambda: [self.asked("train")])
+
+    def _kept(self, kind: str, facts: Callable[[], list[IntArray]]) -> Questions:
+        """The questions of some facts. Those of a large graph are kept in its folder, so that they are made only once."""
+        if self.home is None or sum(len(self.facts(split)) for split in SPLITS) <= KEPT:
+            return Questions.of(*facts(), relations=len(self.relations))
+        from dura.data.kept import kept
+
+        return kept(self.home, f"{kind}-{self.digest[:16]}", self.sizes, facts)
 
     def asked(self, split: Split) -> IntArray:
         """The facts of a split as evaluation asks them: [n, 3], or [n, 4] with a time. Intervals are asked at their begin."""
@@ -142,26 +157,30 @@ class Graph:
 
         If facts have times, an answer is known only at the time of its fact, or at every time of its interval.
         """
-        facts = np.concatenate([self.facts(split) for split in SPLITS])
-        return Questions.of(self.at_all_times(facts), relations=len(self.relations))
+
+        def facts() -> list[IntArray]:
+            splits = [self.facts(split) for split in SPLITS]
+            return [self.at_all_times(np.concatenate(splits))] if self.intervals else splits
+
+        return self._kept("known", facts)
 
     @cached_property
     def training_facts(self) -> Questions:
         """The questions of train with every answer, facts of intervals at every time: what filters of training may see."""
-        return Questions.of(self.at_all_times(self.train), relations=len(self.relations))
+        return self._kept("training", lambda: [self.at_all_times(self.train)])
 
     @cached_property
     def known_ever(self) -> Questions:
         """As `known`, but without times: an answer that is known at any time is known (the static filter)."""
-        facts = np.concatenate([self.facts(split)[:, :3] for split in SPLITS])
-        return Questions.of(facts, relations=len(self.relations))
+        return self._kept("ever", lambda: [self.facts(split)[:, :3] for split in SPLITS])
 
     @cached_property
     def unseen(self) -> IntArray:
         """The ids of entities that occur only in valid or test. They are ranked like all others."""
         seen = np.zeros(len(self.entities), dtype=bool)
-        seen[self.train[:, 0]] = True
-        seen[self.train[:, 2]] = True
+        for at in range(0, len(self.train), KEPT):
+            seen[self.train[at : at + KEPT, 0]] = True
+            seen[self.train[at : at + KEPT, 2]] = True
         return np.flatnonzero(~seen)
 
     def __repr__(self) -> str:

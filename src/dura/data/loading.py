@@ -1,9 +1,10 @@
 """Loading: from a source to a Graph. A source is a NAME of the catalog, a FOLDER with train, valid and test, or a FILE of facts.
 
 A `Path` is a path, and so is text with a path separator or a leading dot. Other text is looked up in the catalog and in
-DURA_DATA first: write `./umls` for a folder `umls` in the current folder. A FOLDER may lack valid or test; they are then taken
-out of train. Its file entities.tsv may give a human name to each entity: id<TAB>label. Facts that are repeated in a split count
-once. Facts may have a time in a fourth column, or a begin and an end in a fourth and fifth.
+DURA_DATA first: write `./umls` for a folder `umls` in the current folder. A FOLDER may be a stored graph (see `stored`). Otherwise
+it may lack valid or test; they are then taken out of train. Its file entities.tsv may give a human name to each entity:
+id<TAB>label. Facts that are repeated in a split count once. Facts may have a time in a fourth column, or a begin and an end in a
+fourth and fifth.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dura.data.graph import Graph, common, distinct
 from dura.data.layouts import LAYOUTS
 from dura.data.readers import (
     FACT,
+    MANIFEST,
     READERS,
     BadLine,
     ColumnChoice,
@@ -117,7 +119,7 @@ def load(
     notify: Notify | None = None,
     progress: bool | None = None,
 ) -> Graph:
-    """Load a graph: a catalog name (downloaded if necessary), a folder with train, valid and test, or a file.
+    """Load a graph: a catalog name (downloaded if necessary), a folder with train, valid and test, a stored graph, or a file.
 
     `columns` are head, relation and tail by position ("0,2,1") or header name, and one more (time) or two more (begin, end) if
     facts have times. `time` names the columns of times alone; head, relation and tail are then `columns`, or where a well-known
@@ -153,11 +155,26 @@ def load_with_notes(
     if listing is not None:
         return _load_named(listing, options, shares, progress)
     path = Path(source)
+    if (path / MANIFEST).is_file():
+        return _load_stored(path, options, shares)
     if path.is_dir():
         return _load_files(path.resolve().name, _folder_files(path), options, shares)
     if not path.exists() and not _is_path(source) and endings(path)[0] not in READERS:
         raise BadInput(catalog.unknown(str(source)))
     return _load_files(stem(path), {"train": path}, options, shares)
+
+
+def _load_stored(folder: Path, options: ReadOptions, shares: Shares) -> Loaded:
+    """A stored graph. Its facts are split and have no columns to choose."""
+    from dura.data.stored import read_stored
+
+    if options.columns is not None or options.time is not None:
+        raise BadInput(
+            f"{folder} is a stored graph, which has no columns to choose; leave the columns and the time out"
+        )
+    given = shares.valid is not None or shares.test is not None
+    notes = ["the shares of valid and test are not used: a stored graph comes with both"] if given else []
+    return Loaded(read_stored(folder), notes)
 
 
 def _is_path(source: str | Path) -> bool:
@@ -174,6 +191,8 @@ def _load_named(listing: catalog.Listing, options: ReadOptions, shares: Shares, 
             f"a column of times can be named for your own file or folder, but {listing.name!r} is a known graph; "
             "choose its head, relation and tail too"
         )
+    if listing.path is not None and (listing.path / MANIFEST).is_file():
+        return _load_stored(listing.path, options, shares)
     if listing.path is None:
         folder = download.get(listing.name, progress=progress)
     else:
@@ -252,6 +271,7 @@ def assemble(name: str, names: Mapping[Split, Names], labels: Mapping[str, str],
         relations,
         labels={entity: label for entity, label in labels.items() if entity in entities},
         times=None if stamps is None else stamps.times,
+        home=None,
         **facts,
     )
     overlap = len(common(graph.test, np.concatenate([graph.train, graph.valid])))

@@ -1,6 +1,7 @@
 """Questions: the distinct (head, relation[, time]) of a set of facts with all their answers, in CSR form.
 
-The same structure holds the training set (batches of questions with all their answers) and the known answers of evaluation.
+The same structure holds the training set (batches of questions with all their answers) and the known answers of evaluation. Its
+arrays may be mapped files of any size, so nothing here copies all of them: `dura.data.large` has what is different for many facts.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dura.types import IntArray
+
+MANY = 1 << 22
+"""Above this many facts questions are made part by part, and above this many questions they are shuffled by blocks."""
 
 
 def reciprocal(facts: IntArray, relations: int) -> IntArray:
@@ -56,6 +60,10 @@ class Questions:
         >>> q.head.tolist(), q.relation.tolist(), q.offsets.tolist(), q.answers.tolist()
         ([0, 1, 2], [0, 1, 1], [0, 2, 3, 4], [1, 2, 0, 0])
         """
+        if 2 * sum(map(len, facts)) > MANY:
+            from dura.data.large import in_memory
+
+            return in_memory(facts, relations)
         both = np.concatenate([part for f in facts for part in (f, reciprocal(f, relations))])
         keys = [0, 1, *range(3, both.shape[1])]  # head, relation and, if there are times, time
         order = np.lexsort([both[:, column] for column in (2, *reversed(keys))])
@@ -95,12 +103,13 @@ class Questions:
 
     def take(self, index: IntArray) -> Questions:
         """The questions at these positions with their answers, in this order."""
-        lengths = self.counts[index]
+        starts = self.offsets[index]
+        lengths = self.offsets[np.asarray(index) + 1] - starts
         return Questions(
             head=self.head[index],
             relation=self.relation[index],
             offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-            answers=self.answers[segments(self.offsets[index], lengths)],
+            answers=self.answers[segments(starts, lengths)],
             time=None if self.time is None else self.time[index],
         )
 
@@ -113,6 +122,10 @@ class Questions:
 
     def one_by_one(self) -> Questions:
         """Every fact as a question with one answer: the plain batching of the paper."""
+        if self.facts > MANY:
+            from dura.data.large import Singles
+
+            return Singles(self)
         return Questions(
             head=np.repeat(self.head, self.counts),
             relation=np.repeat(self.relation, self.counts),
@@ -121,32 +134,66 @@ class Questions:
             time=None if self.time is None else np.repeat(self.time, self.counts),
         )
 
-    def batches(self, size: int, seed: int, epoch: int, start: int = 0) -> Iterator[Questions]:
-        """Batches of `size` questions in an order fixed by (seed, epoch), beginning with batch number `start`."""
-        order = np.random.default_rng([seed, epoch]).permutation(len(self))
-        for at in range(start * size, len(order), size):
-            yield self.take(order[at : at + size])
+    def distinct(self) -> Questions:
+        """These questions, each once with all its answers. For questions made by `of` these are the questions themselves."""
+        return self
+
+    def frequency(self, entities: int) -> IntArray:
+        """How often each entity is an answer."""
+        found = np.zeros(entities, dtype=np.int64)
+        for at in range(0, len(self.answers), MANY):
+            found += np.bincount(self.answers[at : at + MANY], minlength=entities)
+        return found
+
+    def batches(
+        self, size: int, seed: int, epoch: int, start: int = 0, *, part: tuple[int, int] = (0, 1)
+    ) -> Iterator[Questions]:
+        """Batches of `size` questions in an order fixed by (seed, epoch), beginning with batch number `start`.
+
+        Many questions are shuffled by blocks, see `dura.data.large`. With `part` (i, n) only the i-th of n parts of each batch is
+        read; the n parts make up the batch.
+        """
+        number, parts = part
+        for window, order in self._windows(size, seed, epoch, start):
+            for at in range(0, len(order), size):
+                batch = order[at : at + size]
+                yield window.take(batch[len(batch) * number // parts : len(batch) * (number + 1) // parts])
+
+    def _windows(self, size: int, seed: int, epoch: int, start: int) -> Iterator[tuple[Questions, IntArray]]:
+        """Questions that are shuffled together, and the rest of their order. Few questions are all shuffled together."""
+        if len(self) <= MANY:
+            yield self, np.random.default_rng([seed, epoch]).permutation(len(self))[start * size :]
+            return
+        from dura.data.large import shuffled
+
+        for index, order in shuffled(len(self), size, seed, epoch, start):
+            yield self.take(index), order
 
     def find(self, head: IntArray, relation: IntArray, time: IntArray | None = None) -> IntArray:
-        """The position of each question (head, relation, time); -1 if it is not among these questions."""
-        given, mine = ([head, relation], [self.head, self.relation])
+        """The position of each question (head, relation, time); -1 if it is not among these questions.
+
+        A binary search for all at once. It reads only the places that it compares.
+        """
+        pairs = [(np.asarray(head), self.head), (np.asarray(relation), self.relation)]
         if self.time is not None:
             assert time is not None
-            given, mine = [*given, time], [*mine, self.time]
-        keys, wanted = np.zeros(len(self), dtype=np.int64), np.zeros(len(head), dtype=np.int64)
-        for theirs, ours in zip(given, mine, strict=True):
-            width = 1 + max(int(ours.max(initial=0)), int(np.max(theirs, initial=0)))
-            keys, wanted = keys * width + ours, wanted * width + theirs
-        at = np.searchsorted(keys, wanted)
-        at[at == len(keys)] = 0
-        hit = keys[at] == wanted if len(keys) else np.zeros(len(wanted), dtype=bool)
-        return np.where(hit, at, -1)
+            pairs.append((np.asarray(time), self.time))
+        low, high = np.zeros(len(head), dtype=np.int64), np.full(len(head), len(self), dtype=np.int64)
+        for _ in range(len(self).bit_length()):
+            middle = (low + high) // 2
+            before = _less(pairs, np.minimum(middle, len(self) - 1)) & (low < high)
+            low, high = np.where(before, middle + 1, low), np.where(before, high, middle)
+        at = np.minimum(low, len(self) - 1)
+        hit = low < len(self)
+        for wanted, mine in pairs if len(self) else ():
+            hit &= mine[at] == wanted
+        return np.where(hit, low, -1)
 
     def known(self, head: IntArray, relation: IntArray, time: IntArray | None = None) -> Questions:
         """These questions, in order, each with its known answers; none if it is not among the questions here."""
         at = self.find(head, relation, time)
-        lengths = np.where(at >= 0, self.counts[at], 0) if len(self) else np.zeros(len(at), dtype=np.int64)
         starts = np.where(at >= 0, self.offsets[at], 0)
+        lengths = np.where(at >= 0, self.offsets[at + 1] - starts, 0)
         return Questions(
             head=np.asarray(head),
             relation=np.asarray(relation),
@@ -154,3 +201,11 @@ class Questions:
             answers=self.answers[segments(starts, lengths)],
             time=time,
         )
+
+
+def _less(pairs: list[tuple[IntArray, IntArray]], at: IntArray) -> NDArray[np.bool_]:
+    """True where the question at this place comes before the wanted one."""
+    (wanted, mine), *rest = pairs
+    here = mine[at]
+    less: NDArray[np.bool_] = here < wanted
+    return less | ((here == wanted) & _less(rest, at)) if rest else less

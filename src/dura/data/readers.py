@@ -144,6 +144,8 @@ READERS = {
     ".csv": "separated.read_csv",
 }
 """Ending -> module and function of its Reader, imported when a file needs it. An ending may be followed by .gz or .zst."""
+MANIFEST = "graph.json"
+"""The file that makes a folder a stored graph."""
 FILE_NAMES = {
     "train": "train",
     "valid": "valid",

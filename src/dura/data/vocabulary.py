@@ -14,6 +14,11 @@ import polars as pl
 
 from dura.types import BadInput, IntArray
 
+MANY = 1 << 20
+"""Above this many names, a name is found by binary search: a dict would take hundreds of megabytes."""
+PIECE = 1 << 16
+"""How many names become text at a time."""
+
 
 class Vocabulary:
     """Distinct names in the order of code points. The id of a name is its position. Names are never stripped or case-folded.
@@ -38,7 +43,7 @@ class Vocabulary:
         return iter(self._names.to_list())
 
     def __contains__(self, name: str) -> bool:
-        return name in self._ids
+        return self._find(name) is not None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and self.digest == other.digest
@@ -52,11 +57,26 @@ class Vocabulary:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the text of the vocabulary."""
-        return hashlib.sha256(self.text().encode()).hexdigest()
+        digest = hashlib.sha256()
+        for piece in self.pieces():
+            digest.update(piece)
+        return digest.hexdigest()
 
     def text(self) -> str:
         """The names, one per line, as in the vocabulary's file."""
         return "".join(f"{name}\n" for name in self)
+
+    def pieces(self) -> Iterator[bytes]:
+        """The bytes of the vocabulary's file, piece by piece."""
+        for at in range(0, len(self), PIECE):
+            yield "".join(f"{name}\n" for name in self._names[at : at + PIECE].to_list()).encode()
+
+    def _find(self, name: str) -> int | None:
+        """The id of a name, or None."""
+        if len(self) <= MANY:
+            return self._ids.get(name)
+        at = int(self._names.search_sorted(name.encode(errors="replace").decode()))
+        return at if at < len(self) and self._names[at] == name else None
 
     def name(self, i: int) -> str:
         """The name of id `i`."""
@@ -71,8 +91,9 @@ class Vocabulary:
 
     def id(self, name: str, kind: str = "name") -> int:
         """The id of `name`. The error for an unknown name suggests similar ones."""
-        if name in self._ids:
-            return self._ids[name]
+        found = self._find(name)
+        if found is not None:
+            return found
         near = self.suggest(name)
         hint = f"; did you mean {', '.join(repr(n) for n in near)}?" if near else ""
         raise BadInput(f"the {kind} {name!r} is not in this graph{hint}")

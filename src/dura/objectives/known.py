@@ -6,8 +6,13 @@ from functools import cached_property
 
 import numpy as np
 
-from dura.data.questions import Questions
+from dura.data.questions import MANY, Questions
 from dura.types import IntArray, Sizes
+
+
+def known_of(questions: Questions, sizes: Sizes) -> Known:
+    """The facts of the training questions. Many facts are not copied."""
+    return Mapped(questions, sizes) if questions.facts > MANY else Known(questions, sizes)
 
 
 class Known:
@@ -71,4 +76,40 @@ class Known:
         relation = keys // (1 if self._given.time is None else max(1, self.sizes.times)) % (2 * self.sizes.relations)
         questions = np.bincount(relation, minlength=2 * self.sizes.relations)
         facts = np.bincount(relation, weights=counts, minlength=2 * self.sizes.relations)
+        return np.where(questions > 0, facts / np.maximum(questions, 1), 1.0)
+
+
+class Mapped(Known):
+    """The same for many facts: they stay where they are, perhaps in a mapped file, and each lookup is a binary search there."""
+
+    def __init__(self, questions: Questions, sizes: Sizes) -> None:
+        super().__init__(questions.distinct(), sizes)
+
+    def counts(self, head: IntArray, relation: IntArray, time: IntArray | None = None) -> IntArray:
+        """How many known answers each question has."""
+        at, offsets = self._given.find(head, relation, time), self._given.offsets
+        return np.where(at < 0, 0, offsets[at + 1] - offsets[at])
+
+    def holds(self, batch: Questions, entities: IntArray) -> IntArray:
+        """True where entities [f, k] are known answers to the question of the batch's fact f."""
+        offsets, answers = self._given.offsets, self._given.answers
+        at = self._given.find(batch.head, batch.relation, batch.time)[batch.question][:, None]
+        ends = np.broadcast_to(np.where(at < 0, 0, offsets[at + 1]).astype(np.int64), entities.shape)
+        low = np.broadcast_to(np.where(at < 0, 0, offsets[at]).astype(np.int64), entities.shape)
+        high = ends
+        for _ in range(int((ends - low).max(initial=0)).bit_length()):
+            middle = (low + high) // 2
+            before = (low < high) & (answers[np.minimum(middle, len(answers) - 1)] < entities)
+            low, high = np.where(before, middle + 1, low), np.where(before, high, middle)
+        held: IntArray = (low < ends) & (answers[np.minimum(low, len(answers) - 1)] == entities)
+        return held
+
+    def answers_per_question(self) -> IntArray:
+        """The mean number of answers of the questions of each relation [2|R|]; 1 for a relation without any."""
+        given, own = self._given, 2 * self.sizes.relations
+        questions, facts = np.zeros(own), np.zeros(own)
+        for at in range(0, len(given), MANY):
+            relation = given.relation[at : at + MANY]
+            questions += np.bincount(relation, minlength=own)
+            facts += np.bincount(relation, weights=np.diff(given.offsets[at : at + MANY + 1]), minlength=own)
         return np.where(questions > 0, facts / np.maximum(questions, 1), 1.0)

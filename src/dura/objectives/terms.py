@@ -15,7 +15,7 @@ from dura.models import Model
 from dura.models.comparators import Dot
 from dura.objectives.candidates import All, Batch, Candidates
 from dura.objectives.deal import Deal
-from dura.objectives.known import Known
+from dura.objectives.known import known_of
 from dura.objectives.losses import Loss, Softmax
 from dura.tables import Collector, Gathered, Sharded, Table
 from dura.types import BadInput
@@ -46,8 +46,8 @@ class Objective:
 
     def prepare(self, questions: Questions, model: Model, facts: Questions | None = None) -> None:
         """Learn about the training set before the first step: the questions, and all facts if questions are drawn from them."""
-        known = Known(facts or questions, model.sizes)
-        frequency = torch.bincount(torch.as_tensor(questions.answers).long(), minlength=model.sizes.entities)
+        known = known_of(facts or questions, model.sizes)
+        frequency = torch.from_numpy(questions.frequency(model.sizes.entities))
         for term in self.terms:
             term.loss.prepare(known, frequency.to(model.device, model.dtype))
             term.candidates.prepare(known, frequency.to(model.device, model.dtype))

@@ -10,23 +10,26 @@ RUN/
   facts.safetensors             train, valid, test: int32 [n, 3], [n, 4] with a time, [n, 5] with begin and end
   records.jsonl                 append-only, one JSON object per line
   checkpoints/                  see `dura.training.checkpoint`
+  cache/                        questions of a large graph (see `dura.data.kept`); may be deleted
   .lock .lock.pid               one process per run folder
 ```
 `writing` writes a file completely or not at all. All files are read through `reading`, because a folder may come from a stranger.
-`schema` checks the content of JSON files, `kinds` that of records, and `tensors` the header of a safetensors file. This room knows
-bytes, text, JSON and the places of tensors; the rooms above know what they mean. It may touch registry, text, types and words. To
-add a file to the folder, write its size limit in `reading` and its name in the list in `folder`.
+`schema` checks the content of JSON files, `kinds` that of records, and `tensors` the header of a safetensors file. Stored graphs
+(`dura.data.stored`) have some of these files too. This room knows bytes, text, JSON and the places of tensors; the rooms above know
+what they mean. It may touch registry, text, types and words. To add a file to the folder, write its size limit in `reading` and its
+name in the list in `folder`.
 """
 
 from __future__ import annotations
 
-from dura.records.folder import FORMAT, PACKED, PLAIN, RunFolder, clear_leftovers
+from dura.records.folder import FORMAT, GRAPH, PACKED, PLAIN, RunFolder, clear_leftovers
 from dura.records.kinds import best_epoch, curve, exported_as
 from dura.records.reading import Damage, Missing, read_bytes, read_json, read_names, read_pairs
 from dura.records.writing import disk_error, write_atomic
 
 __all__ = [
     "FORMAT",
+    "GRAPH",
     "PACKED",
     "PLAIN",
     "Damage",

@@ -54,8 +54,9 @@ _FRUITLESS = {"start", "resume", "notice", "failure"}
 _EXPORTED = re.compile(r"best(\.json|-[0-9]+\.safetensors)")
 """The tables of an export, which is worth nothing before it has a run.json."""
 _COUNT = Annotated[int, 1, 2**31 - 1]
-_GRAPH = {"name": str, "digest": str, "entities": _COUNT, "relations": _COUNT, "times?": Annotated[int, 0, 2**31 - 1]}
-_GRAPH |= {"train": _COUNT, "valid": WHOLE, "test": WHOLE}
+GRAPH = {"name": str, "digest": str, "entities": _COUNT, "relations": _COUNT, "times?": Annotated[int, 0, 2**31 - 1]}
+GRAPH |= {"train": _COUNT, "valid": WHOLE, "test": WHOLE}
+"""What a manifest says about a graph."""
 
 
 class RunFolder:
@@ -167,7 +168,7 @@ class RunFolder:
                 f"but this dura reads formats up to {FORMAT}; update dura"
             )
         try:
-            check(about, {"format": Annotated[int, 1, FORMAT], "graph": _GRAPH})
+            check(about, {"format": Annotated[int, 1, FORMAT], "graph": GRAPH})
         except BadInput as error:
             raise Damage(f"{path} is damaged: {error}") from None
         return about

@@ -49,7 +49,7 @@ class Missing(Damage):
 
 
 def inside(root: Path, name: str) -> Path:
-    """The real path of the file `name` of the run folder `root`. It must be a regular file inside the folder."""
+    """The real path of the file `name` of the folder `root`. It must be a regular file inside the folder."""
     path = root / name
     try:
         real, home = Path(os.path.realpath(path)), Path(os.path.realpath(root))
@@ -59,7 +59,7 @@ def inside(root: Path, name: str) -> Path:
     except (OSError, ValueError) as error:
         raise Damage(f"{path} cannot be read: {_why(error)}") from None
     if not real.is_relative_to(home):
-        raise Damage(f"{path} cannot be read: it is a link that leads out of the run folder")
+        raise Damage(f"{path} cannot be read: it is a link that leads out of the folder")
     _check_regular(path, mode)
     return real
 
@@ -115,17 +115,17 @@ def read_lines(root: Path, name: str, most: int, longest: int) -> Iterator[bytes
             yield line
 
 
-def read_names(root: Path, name: str, count: int) -> list[str]:
-    """The names of a vocabulary, one per line. There must be exactly `count`."""
+def read_names(root: Path, name: str, count: int, manifest: str = "run.json") -> list[str]:
+    """The names of a vocabulary, one per line. There must be exactly `count`, as the manifest says."""
     names: list[str] = []
     path = root / name
     for line in read_lines(root, name, MIB + count * MEAN_NAME, MOST_NAME):
         if len(names) == count or not line.endswith(b"\n"):
             what = "its last line has no line end" if len(names) < count else f"it has more than {count:,} lines"
-            raise Damage(f"{path} is damaged: {what}, but run.json says {count:,}")
+            raise Damage(f"{path} is damaged: {what}, but {manifest} says {count:,}")
         names.append(_decoded(line[:-1], path))
     if len(names) < count:
-        raise Damage(f"{path} is damaged: it has {len(names):,} lines, but run.json says {count:,}")
+        raise Damage(f"{path} is damaged: it has {len(names):,} lines, but {manifest} says {count:,}")
     return names
 
 
