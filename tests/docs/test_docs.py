@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 import dura
 from dura.__main__ import app
 from dura.config import Experiment, GraphSettings, Section, SmoothnessSettings, TermSettings, TrainingSettings
+from dura.config.sections import WorldSettings
 from dura.models import MODELS
 from dura.objectives import CANDIDATES, LOSSES
 from dura.registry import Registry, describe
@@ -46,6 +47,7 @@ SECTIONS: dict[str, type[Section]] = {
     "terms": TermSettings,
     "smoothness": SmoothnessSettings,
     "training": TrainingSettings,
+    "world": WorldSettings,
 }
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
