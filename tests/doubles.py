@@ -108,3 +108,10 @@ def built(name: str, sizes: Sizes, rank: int = 4, seed: int = 5) -> Model:
         if buffer.is_floating_point():
             nn.init.uniform_(buffer, 0.5, 1.5)  # a variance is positive
     return model
+
+
+def collected(parameter: torch.nn.Parameter) -> torch.Tensor:
+    """The gradient of a parameter, with zeros where there is none."""
+    if isinstance(parameter, Table):
+        return parameter.gradient()
+    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad

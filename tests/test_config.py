@@ -148,7 +148,7 @@ TRAINING_HAS = (
     "training has epochs, anneal, batch, batching, validate_every, patience, checkpoint_every, "
     "seed, device, precision, threads"
 )
-TABLES = "graph, model, regularizer, loss, candidates, terms, optimizer, smoothness, training"
+TABLES = "graph, model, regularizer, loss, candidates, terms, optimizer, smoothness, training, world"
 REFUSALS = {
     "[trainig]": f"'trainig' is not a part of the settings; the parts are version, {TABLES}, expected;"
     " did you mean 'training'?",

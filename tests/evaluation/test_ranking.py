@@ -302,11 +302,12 @@ def test_nothing_to_rank_and_no_block() -> None:
 
 @pytest.mark.parametrize("entities", [1, 14, 14_541, 40_943, 123_182, 5_000_000, 50_000_000])
 def test_a_block_of_scores_is_bounded(entities: int) -> None:
-    """By bytes where that leaves enough for a fast product, else 64 rows: then it grows like the tables do."""
+    """By bytes where that leaves enough for a fast product; else 64 rows, and if these are too large, fewer, but at least 8."""
     for hands in (1, 2, 16):
         rows = block_size(entities, hands=hands)
-        assert rows >= 64
-        assert rows == 64 or hands * rows * entities * 4 <= ranking.BLOCK_BYTES
+        assert rows >= 8
+        assert rows >= 64 or rows == max(8, ranking.LARGE_BYTES // (4 * entities))
+        assert rows <= 64 or hands * rows * entities * 4 <= ranking.BLOCK_BYTES
 
 
 def test_memory_stays_small_and_one_buffer_is_used_again() -> None:

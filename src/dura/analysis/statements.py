@@ -17,6 +17,7 @@ from torch import Tensor
 from dura.models import MODELS, Model, SemanticMatching
 from dura.models.families import as_real
 from dura.regularizers import REGULARIZERS, Regularizer
+from dura.tables import Table
 from dura.types import Sizes
 
 VANISHED = 1e-6
@@ -172,7 +173,8 @@ class Statement:
         over_complex = isinstance(model, SemanticMatching) and model.family.complex
         numbers = [as_real(part + 0j).contiguous() if over_complex else part for part in columns.parts]
         for table in model.parameters():
-            table.grad = None
+            if isinstance(table, Table):
+                table.forget()
         with torch.no_grad():
             for place, reals in zip(_places(model, columns), numbers, strict=True):
                 place.copy_(reals)
@@ -192,10 +194,10 @@ def _regularizer(name: str, options: tuple[tuple[str, float], ...]) -> Regulariz
 
 def _places(model: Model, columns: Decomposition, gradients: bool = False) -> list[Tensor]:
     """The place of each part in the model's tables, or in their gradients."""
-    tables = {name: table.grad if gradients else table for name, table in model.named_parameters()}
+    found = {name: table for name, table in model.named_parameters() if isinstance(table, Table)}
+    tables = {name: table.gradient() if gradients else table for name, table in found.items()}
     entity, relations = tables["entity"], tables["relations"]
     tails = tables.get("tail", entity)
-    assert entity is not None and tails is not None and relations is not None
     heads = len(columns.head)
     places = [entity[:heads], relations[: len(columns.relation)], tails[heads:]]
     times = tables.get("times")

@@ -7,7 +7,15 @@ with its default and its range in `sections`; a setting of a component is a para
 """
 
 from dura.config.experiment import Component, Experiment
-from dura.config.sections import GraphSettings, Header, Section, SmoothnessSettings, TermSettings, TrainingSettings
+from dura.config.sections import (
+    GraphSettings,
+    Header,
+    Section,
+    SmoothnessSettings,
+    TermSettings,
+    TrainingSettings,
+    WorldSettings,
+)
 from dura.config.versions import VERSION
 
 __all__ = [
@@ -20,4 +28,5 @@ __all__ = [
     "SmoothnessSettings",
     "TermSettings",
     "TrainingSettings",
+    "WorldSettings",
 ]

@@ -15,7 +15,7 @@ _BOTH = {"before": {"mrr": NUMBER, "*": NUMBER}, "after": {"mrr": NUMBER, "*": N
 _BY = {"side", "relation", "category", "category-side"}
 
 KINDS: dict[str, Any] = {
-    "start": {"auto?": str},
+    "start": {"auto?": str, "job?": str},
     "resume": {"epoch?": WHOLE, "step?": WHOLE},
     "epoch": {
         "epoch": WHOLE,

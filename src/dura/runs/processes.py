@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
+
 from dura import world
 from dura.config import Experiment
 from dura.data.graph import Graph
+from dura.records import RunFolder
 from dura.types import BadInput, __version__
 
 
@@ -35,16 +38,29 @@ def folder_of(out: Path | Callable[[str], Path] | None, name: str) -> Path | Non
 
 
 def interrupted(out: Path | Callable[[str], Path] | None) -> Path | None:
-    """The run folder to continue with, if torchrun has started this job again and the run had begun."""
-    return out if world.restarts() and isinstance(out, Path) and (out / "run.json").exists() else None
+    """The run folder to continue with, if torchrun has started this job again and the run had begun.
+
+    The hosts of a job count restarts differently, so one that counts some is enough. A job with a name is known by it.
+    """
+    if world.size() == 1 or not isinstance(out, Path):
+        return None
+    restarts = int(world.highest(torch.tensor(world.restarts()), "all"))
+    found = world.texts(_job_of(out) or "")[0]
+    return out if (out / "run.json").exists() and (restarts or (world.job() and found == world.job())) else None
+
+
+def _job_of(run: Path) -> str | None:
+    """The name of the job that has begun a run; None if there is no such run, or it has no name."""
+    if not (run / "run.json").exists():
+        return None
+    starts = [record for record in RunFolder.open(run).records() if record["kind"] == "start"]
+    return starts[0].get("job") if starts else None
 
 
 def agree_on(experiment: Experiment, graph: Graph) -> None:
     """Refuse to begin if the processes have different programs, settings or data."""
     if world.size() == 1:
         return
-    import torch
-
     facts = {"the version of dura": __version__, "the version of torch": torch.__version__}
     facts["the data"] = f"{len(graph.train):,} training facts with the digest {graph.digest[:12]}"
     settings = experiment.by_path()

@@ -207,7 +207,8 @@ def train(
 def _begin(folder: RunFolder, experiment: Experiment, graph: Graph, said: str) -> None:
     """Write everything that a run folder holds before the first step."""
     folder.write_settings(experiment.to_toml())
-    folder.append({"kind": "start"} | ({"auto": said} if said else {}))
+    job = {"job": world.job()} if world.job() else {}
+    folder.append({"kind": "start", **job} | ({"auto": said} if said else {}))
     write_graph(folder, graph)
 
 

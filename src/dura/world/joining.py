@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import time
 from datetime import timedelta
 from typing import Any
 
 from dura.types import BadInput
-from dura.world.place import SECONDS, Grid, here, leads, rank, reaching, restarts, size, variable
+from dura.world.place import SECONDS, Grid, here, leads, rank, reaching, size, variable
 
 
 def join(shards: int = 0, replicas: int = 1, device: str = "cpu", seconds: float = SECONDS) -> Grid:
@@ -64,7 +65,7 @@ def leave() -> None:
 
 
 def _store(wait: timedelta) -> Any:
-    """The store by which the processes find each other. Refuses processes that were told another number of processes."""
+    """The store by which the processes of this start of the job find each other."""
     from torch._C._distributed_c10d import PrefixStore, TCPStore
 
     address, port = os.environ.get("MASTER_ADDR", ""), variable("MASTER_PORT", 0, least=0)
@@ -75,16 +76,51 @@ def _store(wait: timedelta) -> Any:
     by_agent = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     first = leads() and not by_agent
     store = TCPStore(address, port, None, first, timeout=wait, wait_for_workers=False, multi_tenant=True)
-    named = PrefixStore(f"dura/{restarts()}", store)
-    named.set(f"size/{rank()}", str(size()))
-    for other in range(size()) if leads() else (0,):
-        told = int(named.get(f"size/{other}"))
-        if told != size():
-            pair = sorted([(rank(), size()), (other, told)])
-            said = " and ".join(f"process {number} was told {value}" for number, value in pair)
-            time.sleep(2 * leads())  # the store ends with this process, and others are about to read it
-            raise BadInput(
-                f"the processes disagree about their number: {said} (WORLD_SIZE); start all of them with the same --nnodes "
-                "and --nproc-per-node"
-            )
-    return named
+    meeting = _call(store, wait) if leads() else _answer(store)
+    return PrefixStore(f"dura/{meeting}", store)
+
+
+def _call(store: Any, wait: timedelta) -> str:
+    """Bring the others together, as the first process. Returns the name of the meeting.
+
+    torchrun may start processes again with a store that still holds the words of earlier ones, and its count of restarts differs
+    from host to host. So each process says hello with a new name of its own, and only this one is invited.
+    """
+    meeting, invited, end = secrets.token_hex(8), dict[int, str](), time.monotonic() + wait.total_seconds()
+    missing = set(range(1, size()))
+    while missing:
+        for other in sorted(missing):
+            hello = store.get(f"dura/hello/{other}").decode() if store.check([f"dura/hello/{other}"]) else ""
+            if hello and hello != invited.get(other):
+                invited[other] = hello
+                store.set(f"dura/invitation/{hello}", f"{meeting} {size()}")
+            if store.check([f"dura/{meeting}/came/{other}"]):
+                missing.discard(other)
+                _check_size(other, int(store.get(f"dura/{meeting}/came/{other}")))
+        if time.monotonic() > end:
+            raise RuntimeError(f"timed out: the processes {sorted(missing)} did not come")
+        time.sleep(0.02)
+    return meeting
+
+
+def _answer(store: Any) -> str:
+    """Say hello, wait for an invitation, and come. Returns the name of the meeting."""
+    name = secrets.token_hex(8)
+    store.set(f"dura/hello/{rank()}", name)
+    meeting, told = store.get(f"dura/invitation/{name}").decode().split()
+    store.set(f"dura/{meeting}/came/{rank()}", str(size()))
+    _check_size(0, int(told))
+    return str(meeting)
+
+
+def _check_size(other: int, told: int) -> None:
+    """Refuse to begin if another process was told another number of processes."""
+    if told == size():
+        return
+    pair = sorted([(rank(), size()), (other, told)])
+    said = " and ".join(f"process {number} was told {value}" for number, value in pair)
+    time.sleep(2 * leads())  # the store ends with this process, and others are about to read it
+    raise BadInput(
+        f"the processes disagree about their number: {said} (WORLD_SIZE); start all of them with the same --nnodes "
+        "and --nproc-per-node"
+    )

@@ -75,6 +75,12 @@ def restarts() -> int:
     return variable("TORCHELASTIC_RESTART_COUNT", 0, least=0)
 
 
+def job() -> str:
+    """The name of the job (torchrun --rdzv-id), which stays the same if torchrun starts it again; empty if it has none."""
+    name = os.environ.get("TORCHELASTIC_RUN_ID", "")
+    return "" if name == "none" else name
+
+
 def local_rank() -> int:
     """The number of this process on its host, from 0."""
     return variable("LOCAL_RANK", 0, least=0)
