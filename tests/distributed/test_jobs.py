@@ -111,3 +111,23 @@ def test_processes_that_disagree_are_refused_before_the_first_step(tmp_path: Pat
     assert "process 1:" in said and "nothing.tsv" in said
     said = "".join(at_odds(tmp_path, COMMON, COMMON, size=("2", "3")))
     assert "the processes disagree about their number: process 0 was told 2 and process 1 was told 3" in said
+
+
+def test_the_torchruns_of_two_hosts_start_again_together(tmp_path: Path, whole: Path) -> None:
+    """torchrun counts restarts per host: the other host sees only that a member has left and come back."""
+    run, endpoint = tmp_path / "run", f"127.0.0.1:{free_port()}"
+    meeting = ["--nnodes", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint, "--rdzv-id", "pair"]
+    command = [sys.executable, "-m", "torch.distributed.run", *meeting, "--nproc-per-node", "1", "--max-restarts", "3"]
+    command += ["-m", "dura", "train", *SLOW, "--out", str(run)]
+    pair = [
+        subprocess.Popen(
+            command, env={**os.environ, **QUIET}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    wait_for_checkpoint(run, process=pair[0])
+    os.kill(workers(pair[1])[0], signal.SIGKILL)
+    for process in pair:
+        done(process)
+    assert kinds(run).count("resume") == 1
+    assert same(run, whole)

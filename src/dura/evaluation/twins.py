@@ -55,10 +55,9 @@ def twins_of(rows: Tensor | Packed) -> Twins | None:
         others = np.flatnonzero(earliest != np.arange(len(rows)))
         return Twins(torch.from_numpy(others), torch.from_numpy(earliest[others])) if len(others) else None
     # Four numbers tell nearly all rows apart. Only the others are compared in full.
-    alike = _earliest(rows[:, :4])
-    if (alike == np.arange(len(rows))).all():
+    shared = np.flatnonzero(_repeated(_marks(rows[:, :4])))
+    if not len(shared):
         return None
-    shared = np.flatnonzero(np.bincount(alike, minlength=len(rows))[alike] > 1)
     originals = shared[_earliest(rows[torch.from_numpy(shared).to(rows.device)])]
     copies = shared != originals
     if not copies.any():

@@ -37,6 +37,14 @@ def folder_of(out: Path | Callable[[str], Path] | None, name: str) -> Path | Non
     return out(name)
 
 
+def refuse_auto() -> None:
+    """Refuse to measure batch sizes with several processes: each would choose another one."""
+    if world.size() > 1:
+        raise BadInput(
+            "training.batch is 'auto', which measures one process: give several processes a number (--batch)"
+        )
+
+
 def interrupted(out: Path | Callable[[str], Path] | None) -> Path | None:
     """The run folder to continue with, if torchrun has started this job again and the run had begun.
 

@@ -22,7 +22,7 @@ from dura.records import RunFolder, best_epoch, curve
 from dura.runs.auto import settle
 from dura.runs.build import Parts, build, complete, questions_of, torch_settings
 from dura.runs.choices import Choices
-from dura.runs.processes import agree_on, fitting, folder_of, interrupted, join_for
+from dura.runs.processes import agree_on, fitting, folder_of, interrupted, join_for, refuse_auto
 from dura.runs.store import check_checkpoints, read_graph, read_settings, write_graph
 from dura.runs.trackers import Tracker, open_trackers, run_name, tracking
 from dura.runs.trained import Trained, open_run
@@ -70,7 +70,7 @@ def start_run(
     if again := interrupted(out):
         return resume_run(again, progress=progress, track=track, stopping=stopping)
     graph, experiment = world.together(lambda: _prepared(graph, choices, time, notify))
-    folder = folder_of(out, run_name(graph.name, experiment))
+    folder = world.together(lambda: folder_of(out, run_name(graph.name, experiment)))
     with _listening(experiment, graph.name, graph.name, folder, progress, trackers, stopping) as (listeners, stopped):
         return train(experiment, graph, folder, listeners=listeners, stopped=stopped)
 
@@ -178,10 +178,7 @@ def train(
     join_for(experiment)
     _tell(listeners, *experiment.training.remarks())
     if experiment.training.batch == "auto":
-        if world.size() > 1:
-            raise BadInput(
-                "training.batch is 'auto', which measures one process: give several processes a number (--batch)"
-            )
+        world.together(refuse_auto)
         experiment, said = settle(experiment, graph)
         _tell(listeners, said)
     agree_on(experiment, graph)

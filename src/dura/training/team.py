@@ -83,8 +83,11 @@ def _sum_rows(table: Table, over: world.Over) -> None:
     if world.count(over) == 1:
         return
     rows = table.used()
-    rows = torch.arange(len(table), device=table.device) if rows is None else rows.to(table.device)
-    rows = torch.cat(world.gather_any(rows, over)).unique()
+    most = world.highest(torch.tensor(len(table) if rows is None else len(rows)), over)
+    if 2 * int(most) > len(table) or rows is None:  # some process has reached most rows
+        world.total(_whole_gradient(table), over)
+        return
+    rows = torch.cat(world.gather_any(rows.to(table.device), over)).unique()
     table.set_gradient(rows, world.total(table.gradient_of(rows), over))
 
 
