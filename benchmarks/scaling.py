@@ -118,7 +118,7 @@ def formula(model: Any, batch: Any, experiment: Any) -> int:
         reached = used if name != "times" else len(table)
         whole = table.numel() <= SMALL_TABLE
         sent += both * number * (table.numel() if whole else reached * table[0].numel())
-    return round(sent + both * 4 * 8)
+    return round(sent + both * 4 * number)
 
 
 def _asked(model: Any, deal: Any) -> list[tuple[Any, list[Any]]]:

@@ -18,7 +18,7 @@ from dura.tables import Sharded, Table
 from dura.tables.sharded import mine
 from dura.training.checkpoint import Spread
 
-SMALL_TABLE = 2**16
+SMALL_TABLE = 2**18
 """Tables with fewer numbers are summed as a whole. Of larger ones, only the rows that a step reached are summed."""
 
 
@@ -36,10 +36,13 @@ def fetch(model: Model, deal: Deal, tails: bool) -> None:
     model.fetch([head[part] for part in parts], [answers[part] for part in facts])
 
 
-def share_gradients(model: Model) -> None:
-    """Sum the gradients of all processes, so that each one takes the step that a single process would take."""
+def share_gradients(model: Model, numbers: list[float]) -> list[float]:
+    """Sum the gradients of all processes, so that each one takes the step that a single process would take.
+
+    Some `numbers` are summed on the same occasion, which saves a message.
+    """
     if world.count("all") == 1:
-        return
+        return numbers
     small: list[Tensor] = []
     for parameter in model.parameters():
         if not parameter.requires_grad:
@@ -51,10 +54,12 @@ def share_gradients(model: Model) -> None:
             _sum_rows(parameter, "all")
         else:
             small.append(_whole_gradient(parameter))
-    if small:
-        flat = world.total(torch.cat([gradient.flatten() for gradient in small]), "all")
-        for gradient, summed in zip(small, flat.split([gradient.numel() for gradient in small]), strict=True):
-            gradient.copy_(summed.view_as(gradient))
+    told = torch.tensor(numbers, dtype=model.dtype, device=model.device)
+    flat = world.total(torch.cat([told, *(gradient.flatten() for gradient in small)]), "all")
+    summed, *others = flat.split([len(told), *(gradient.numel() for gradient in small)])
+    for gradient, whole in zip(small, others, strict=True):
+        gradient.copy_(whole.view_as(gradient))
+    return summed.tolist()  # type: ignore[no-any-return]
 
 
 def align(model: Model, optimizer: torch.optim.Optimizer) -> None:
@@ -83,11 +88,12 @@ def _sum_rows(table: Table, over: world.Over) -> None:
     if world.count(over) == 1:
         return
     rows = table.used()
-    most = world.highest(torch.tensor(len(table) if rows is None else len(rows)), over)
-    if 2 * int(most) > len(table) or rows is None:  # some process has reached most rows
+    reached = torch.tensor([len(table) if rows is None else len(rows)], device=table.device)
+    lengths = world.gather(reached, [1] * world.count(over), over).tolist()
+    if 2 * max(lengths) > len(table) or rows is None:  # some process has reached most rows
         world.total(_whole_gradient(table), over)
         return
-    rows = torch.cat(world.gather_any(rows.to(table.device), over)).unique()
+    rows = world.gather(rows.to(table.device), lengths, over).unique()
     table.set_gradient(rows, world.total(table.gradient_of(rows), over))
 
 

@@ -208,16 +208,16 @@ class Trainer:
         # A scalar that carries the gradients: if backward is given tensors, torch imports sympy, which takes most of a second.
         if (total := torch.add(carrier, penalty)).requires_grad:
             total.backward()
-        share_gradients(self.model)
-        return self._agreed(float(loss.detach()), float(penalty.detach() + smooth))
+        return self._shared(float(loss.detach()), float(penalty.detach() + smooth))
 
-    def _agreed(self, loss: float, penalty: float) -> tuple[float, float]:
-        """Loss and penalty of all processes. On this occasion they also agree on whether to stop and whether to save."""
+    def _shared(self, loss: float, penalty: float) -> tuple[float, float]:
+        """Sum gradients, loss and penalty over processes. They also agree on whether to stop and whether to save."""
         if world.count("all") == 1:
             return loss, penalty
         stop, save = self._wanted()
-        numbers = torch.tensor([loss, penalty, stop, save and world.leads()], dtype=torch.float64)
-        loss, penalty, stops, saves = world.total(numbers, "all").tolist()
+        loss, penalty, stops, saves = share_gradients(
+            self.model, [loss, penalty, float(stop), float(save and world.leads())]
+        )
         self._wishes = stops > 0, saves > 0
         return loss, penalty
 
