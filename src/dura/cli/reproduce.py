@@ -80,7 +80,7 @@ def reproduce(
         say(f"dura: nothing has been run in {out} yet")
     if not show:
         check_out(out)
-        from dura.training.trainer import Interrupted
+        from dura.training.progress import Interrupted
 
         try:
             failures = _run(chosen, seeds, jobs, device, out, quiet)

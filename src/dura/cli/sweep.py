@@ -133,7 +133,7 @@ def _begin(
 def _written_if_stopped(folder: Path) -> Iterator[None]:
     """After Ctrl-C, write the table, the figures and best.toml of the trials that have ended."""
     from dura.sweeps.sweep import outcome
-    from dura.training.trainer import Interrupted
+    from dura.training.progress import Interrupted
 
     try:
         yield

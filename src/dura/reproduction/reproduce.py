@@ -17,7 +17,7 @@ from dura.runs.build import checked_device
 from dura.runs.cost import cores, free_memory, measured_speed
 from dura.runs.work import evaluate_run
 from dura.runs.workers import Crew, Ended, Limits
-from dura.training.trainer import Interrupted
+from dura.training.progress import Interrupted
 from dura.types import BadInput, DuraError
 
 

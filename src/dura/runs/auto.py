@@ -8,7 +8,8 @@ from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.objectives import All
 from dura.runs.build import build, build_objective, questions_of, torch_settings
-from dura.training.trainer import Plan, Trainer
+from dura.training.progress import Plan
+from dura.training.trainer import Trainer
 
 SIZES = (64, 128, 256, 512, 1024, 2048)
 ENOUGH = 0.85

@@ -29,7 +29,8 @@ from dura.runs.trained import Trained, open_run
 from dura.tables.table import flushing
 from dura.training.checkpoint import Checkpoints
 from dura.training.display import display
-from dura.training.trainer import Interrupted, Listener, Plan, Progress, Trainer
+from dura.training.progress import Interrupted, Listener, Plan, Progress
+from dura.training.trainer import Trainer
 from dura.types import BadInput, DuraError
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from dura.records import RunFolder, curve
 from dura.registry import Registry, Value
 from dura.runs.build import complete
 from dura.runs.store import read_settings
-from dura.training.trainer import Listener, Progress
+from dura.training.progress import Listener, Progress
 from dura.types import DuraError, __version__
 
 INSTALL = "install it with: pip install 'dura-kge[tracking]'"

@@ -14,7 +14,7 @@ from dura.runs.evaluations import keep
 from dura.runs.run import resume, train
 from dura.runs.trained import Trained, open_run
 from dura.training.display import display
-from dura.training.trainer import Interrupted, Listener
+from dura.training.progress import Interrupted, Listener
 from dura.words import finite
 
 

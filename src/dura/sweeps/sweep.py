@@ -20,7 +20,7 @@ from dura.runs.work import train_or_resume
 from dura.runs.workers import NO_MEMORY, Call, Crew, Limits, short_of_memory
 from dura.sweeps.space import Sweep
 from dura.sweeps.trials import SweepFolder, TrialRow, check_free
-from dura.training.trainer import Interrupted, Progress
+from dura.training.progress import Interrupted, Progress
 from dura.types import BadInput, DuraError
 
 if TYPE_CHECKING:

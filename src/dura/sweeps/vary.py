@@ -10,7 +10,7 @@ from dura.config import Experiment
 from dura.sweeps.space import Sweep
 from dura.sweeps.sweep import Notify, Outcome, resume, sweep
 from dura.sweeps.trials import SweepFolder
-from dura.training.trainer import Interrupted
+from dura.training.progress import Interrupted
 from dura.types import BadInput
 
 

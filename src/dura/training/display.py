@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dura import world
 from dura.config import Experiment
 from dura.text import printable
-from dura.training.trainer import Listener, Progress
+from dura.training.progress import Listener, Progress
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -11,8 +11,8 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from dataclasses import asdict, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,70 +27,15 @@ from dura.regularizers import Regularizer
 from dura.tables.table import Table
 from dura.training.checkpoint import Checkpoints
 from dura.training.optimizers import RowAdagrad
+from dura.training.progress import Interrupted, Listener, Plan, Progress
 from dura.training.restoring import check_progress, fill_optimizer
 from dura.training.team import align, fetch, of_all, of_this, share_gradients
 from dura.types import DuraError
 
+__all__ = ["Interrupted", "Listener", "Plan", "Progress", "Trainer"]
+
 COLLAPSED = 1e-3
 """A mean penalty per fact below this, without its weight, means that all embeddings are nearly zero."""
-
-
-class Interrupted(DuraError):
-    """The user stopped training. The last whole step is in the checkpoint."""
-
-    exit_code = 130
-    shared = True
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far training is. A checkpoint holds this, the model's state and the optimizer's state."""
-
-    epoch: int = 0
-    """Finished epochs."""
-    step: int = 0
-    """Steps of the current epoch."""
-    steps: int = 0
-    """Steps of all epochs."""
-    loss: float = 0.0
-    """Sum over the steps of the current epoch."""
-    penalty: float = 0.0
-    facts: int = 0
-    seconds: float = 0.0
-    """Time spent in steps, also before a resume."""
-    epoch_seconds: float = 0.0
-    best: float = -math.inf
-    best_epoch: int = 0
-    stale: int = 0
-    """Validations since the best one."""
-    done: bool = False
-
-
-class Listener(Protocol):
-    """Watches training: a progress display, a log, the run's records."""
-
-    def step(self, progress: Progress, steps_in_epoch: int) -> None:
-        """After each step."""
-
-    def epoch(self, record: dict[str, Any]) -> None:
-        """After each epoch, with its record."""
-
-    def notice(self, sentence: str) -> None:
-        """A sentence for the user."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The settings that the loop itself reads."""
-
-    epochs: int = 100
-    batch: int = 500
-    seed: int = 0
-    validate_every: int = 1
-    patience: int = 0
-    checkpoint_every: float = 60.0
-    anneal: int = 0
-    """The number of last epochs over which the learning rate falls linearly to zero."""
 
 
 class Trainer:
