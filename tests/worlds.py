@@ -134,6 +134,27 @@ def _drawn(model: str, sizes: Any) -> Any:
     return made
 
 
+def diverged(argument: dict[str, Any]) -> str:
+    """What `rank` says of a model with a row that is not a number, which lives in the last process."""
+    import torch
+
+    from dura import DuraError, world
+    from dura.evaluation import rank
+    from graphs import graph_for
+
+    world.join(replicas=argument["replicas"])
+    graph = graph_for("complex")
+    model = _drawn("complex", graph.sizes)
+    with torch.no_grad():
+        if world.grid().rank == 1:
+            model.entity.data[-1] = torch.nan
+    try:
+        rank(model, graph.asked("test"), graph.known, len(graph.relations), block=2)
+    except DuraError as error:
+        return str(error)
+    return "nothing"
+
+
 def starts(argument: dict[str, Any]) -> list[float]:
     """The first numbers of this process's rows of a table that was just filled."""
     import torch

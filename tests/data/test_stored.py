@@ -218,10 +218,27 @@ def kept_with(path: Path, change: Callable[[dict[str, np.ndarray]], None]) -> No
         lambda a: a.update(time=a["head"]),
     ],
 )
-def test_hostile_questions_give_one_sentence(kept: Path, change: Callable[[dict[str, np.ndarray]], None]) -> None:
+def test_questions_that_someone_else_has_written_are_made_again(
+    kept: Path, change: Callable[[dict[str, np.ndarray]], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = kept.read_bytes()
     kept_with(kept, change)
+    assert read_stored(kept.parent.parent).questions.facts == Questions.of(random_graph().train, relations=3).facts
+    assert kept.read_bytes() == before
+    kept_with(kept, change)
+    monkeypatch.setattr("dura.data.kept._sealed", lambda *_: True)  # also a file with our seal is not trusted blindly
     with pytest.raises(DuraError, match=r"questions-\w+-1.safetensors is damaged: .*; delete it"):
         len(read_stored(kept.parent.parent).questions)
+
+
+def test_questions_that_are_sealed_with_another_key_are_made_again(
+    kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept_with(kept, lambda a: a.update(answers=a["answers"][::-1].copy()))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another user"))
+    expected = Questions.of(random_graph().train, relations=3)
+    assert read_stored(kept.parent.parent).questions.answers.tolist() == expected.answers.tolist()
+    assert (tmp_path / "another user" / "dura" / "key").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_cache_elsewhere_is_refused(kept: Path, tmp_path: Path) -> None:

@@ -131,3 +131,16 @@ def test_the_torchruns_of_two_hosts_start_again_together(tmp_path: Path, whole: 
         done(process)
     assert kinds(run).count("resume") == 1
     assert same(run, whole)
+
+
+def test_a_restart_never_continues_the_run_of_another_job(tmp_path: Path, whole: Path) -> None:
+    _, errors = done(job(2, "train", *COMMON, "--epochs", "1", "--out", str(whole), restarts=1), 1)
+    assert errors.count("already holds a run") == 2  # the first start and the second
+    assert kinds(whole).count("resume") == 0
+
+
+def test_what_several_processes_cannot_train_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "facts.tsv").write_text("a\tr\tb\n")
+    few = ["--graph", str(tmp_path / "facts.tsv"), "--set", "graph.valid_share=0", "--set", "graph.test_share=0"]
+    _, errors = done(job(3, "train", *few, "--out", str(tmp_path / "run")), 1)
+    assert errors.count("the graph has 2 entities, which cannot be spread over 3 processes: start fewer") == 1

@@ -90,3 +90,10 @@ def test_a_span_starts_with_the_numbers_of_the_whole_table(model: str, monkeypat
     whole = next(iter(MODELS.build(model, {"rank": 300}, Sizes(4001, 2, 3)).parameters())).detach().flatten().double()
     first, second, third = in_world(3, "starts", argument)
     assert torch.equal(torch.tensor(first + second + third, dtype=torch.float64), whole)
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_model_that_diverged_in_one_process_is_refused_by_all(replicas: int) -> None:
+    one, two = in_world(2, "diverged", {"replicas": replicas})
+    assert one == two
+    assert "the model cannot be ranked: its scores for the question" in one

@@ -57,21 +57,14 @@ def predict(
 
         dura predict runs/mine --input questions.tsv --json
     """  # fmt: skip
-    from dura.inference.asking import read_questions
-
-    if questions is None:
-        asked = [_question(head, relation, tail, time, when)]
-    elif head or tail or relation or time or when:
-        raise BadInput(
-            "--input has the questions, so --head, --relation, --tail, --time and --when cannot be given together with it"
-        )
-    else:
-        asked = read_questions(questions)
     from dura import world
-    from dura.runs.api import open as open_run
 
     world.join(device=device)
-    answers = world.together(lambda: open_run(run, device)).ask(asked, k, known=known)
+    asked = world.together(lambda: _questions(questions, head, relation, tail, time, when))
+    from dura.runs.api import open as open_run
+
+    trained = world.together(lambda: open_run(run, device))
+    answers = world.together(lambda: trained.ask(asked, k, known=known))
     if as_json:
         documents = [a.to_dict() for a in answers]
         print_json({"run": str(run), **(documents[0] if questions is None else {"questions": documents})})
@@ -79,6 +72,21 @@ def predict(
     for a in answers:
         all_known = f"every {'time' if a.question.when else 'entity'} is a known answer; --known shows them"
         typer.echo(repr(a) if len(a) else f"{a.question}\n   {all_known}")
+
+
+def _questions(
+    file: Path | None, head: str | None, relation: str | None, tail: str | None, time: str | None, when: bool
+) -> list[Question]:
+    """The questions of a file, or the one of the options."""
+    from dura.inference.asking import read_questions
+
+    if file is None:
+        return [_question(head, relation, tail, time, when)]
+    if head or tail or relation or time or when:
+        raise BadInput(
+            "--input has the questions, so --head, --relation, --tail, --time and --when cannot be given together with it"
+        )
+    return read_questions(file)
 
 
 def _question(head: str | None, relation: str | None, tail: str | None, time: str | None, when: bool) -> Question:

@@ -193,7 +193,8 @@ def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
             return  # torchrun passes on the signal that the terminal has sent already
         if len(asked) > 1:
             raise KeyboardInterrupt
-        say("dura: stopping after this step (once more to stop at once) …")
+        once_more = "" if world.size() > 1 else " (once more to stop at once)"
+        say(f"dura: stopping after this step{once_more} …")
 
     before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -72,7 +72,7 @@ class Graph:
         if not len(self.train):
             raise BadInput(f"the graph {self.name!r} has no facts to train on")
         widths = {self.facts(split).shape[1] for split in SPLITS}
-        if len(widths) > 1 or (widths == {3}) != (self.times is None):
+        if len(widths) > 1 or not widths <= ({3} if self.times is None else {4, 5}):
             raise BadInput(
                 f"the facts of the graph {self.name!r} have {', '.join(map(str, sorted(widths)))} columns, but need 3 in all "
                 "splits, or with times 4 (time) or 5 (begin and end)"

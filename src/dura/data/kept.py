@@ -2,11 +2,16 @@
 
 They are made once, part by part, and mapped into memory by every process that needs them. The file is named after the graph's
 digest and may be deleted at any time. If the folder cannot be written to, the questions are made in memory.
+
+The folder may come from a stranger, or its file may be damaged. So each file is sealed with a key of this user, which lies in the
+cache folder of dura. A file with another seal is made again.
 """
 
 from __future__ import annotations
 
+import hmac
 import os
+import secrets
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -15,9 +20,10 @@ from typing import BinaryIO
 
 import numpy as np
 
+from dura.data.catalog import cache_folder
 from dura.data.large import in_memory, made
 from dura.data.questions import Questions
-from dura.records import Damage, Missing, disk_error, write_atomic
+from dura.records import Damage, Missing, disk_error, read_bytes, write_atomic
 from dura.records.reading import MOST_JSON, inside, open_file
 from dura.records.tensors import SIZES, Pieces, read_header, read_integers, serialized
 from dura.types import IntArray, Sizes
@@ -32,17 +38,50 @@ _PARTS = ("head", "relation", "answers", "offsets", "time")
 
 def kept(home: Path, name: str, sizes: Sizes, facts: Callable[[], list[IntArray]]) -> Questions:
     """The questions of this name in a graph's folder. They are made of the facts if they are not there yet."""
-    file = f"{name}-{FORMAT}.safetensors"
-    with suppress(Missing):
+    file, key = f"{name}-{FORMAT}.safetensors", _key()
+    if key and _sealed(home, file, key):
         return _read(home, file, sizes)
     parts = facts()
     with _locked(home) as locked:
-        if not locked:
+        if not locked or not key:
             return in_memory(parts, sizes.relations)
-        with suppress(Missing):  # another process was faster
-            return _read(home, file, sizes)
-        _write(home / FOLDER / file, parts, sizes.relations)
+        if not _sealed(home, file, key):  # else another process was faster
+            _write(home / FOLDER / file, parts, sizes.relations)
+            seal = _seal(home, file, key)
+            write_atomic(home / FOLDER / f"{file}.seal", seal.encode())
     return _read(home, file, sizes)
+
+
+def _key() -> bytes:
+    """The secret key of this user, made when it is first needed; empty if there is no place for it."""
+    path = cache_folder() / "key"
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with (
+            suppress(FileExistsError),
+            os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file,
+        ):
+            file.write(secrets.token_bytes(32))
+        return path.read_bytes()
+    return b""
+
+
+def _seal(home: Path, file: str, key: bytes) -> str:
+    """What only a holder of the key can compute from the content of a file and its name."""
+    code = hmac.new(key, file.encode(), "sha256")
+    with open_file(home, f"{FOLDER}/{file}", 2**62) as (opened, _):
+        while block := opened.read(BLOCK):
+            code.update(block)
+    return code.hexdigest()
+
+
+def _sealed(home: Path, file: str, key: bytes) -> bool:
+    """True if this user has written the file as it is."""
+    try:
+        seal = read_bytes(home, f"{FOLDER}/{file}.seal", 64)
+        return hmac.compare_digest(seal, _seal(home, file, key).encode())
+    except (Missing, Damage):
+        return False
 
 
 @contextmanager

@@ -118,11 +118,16 @@ def rank(
             candidates[at] = last - first - drop.counts[group.question] + dropped
             return len(part)
 
-        done = 0
-        for finished in in_threads(work, parts, hands):
-            done += finished
-            if progress is not None:
-                progress(done, len(groups))
+        done, total = 0, sum(map(len, parts))
+
+        def run() -> None:
+            nonlocal done
+            for finished in in_threads(work, parts, hands):
+                done += finished
+                if progress is not None:
+                    progress(done, total)
+
+        world.together(run)
     for counts in (greater, equal, candidates):
         world.total(torch.from_numpy(counts), "all")
     side = np.repeat(np.arange(2, dtype=np.int8), len(facts))
@@ -208,12 +213,10 @@ def _longest(rows: Tensor | Packed) -> float:
 
 def _refuse_non_finite(scores: Tensor, group: Questions, spread: bool) -> None:
     """Refuse NaN, which is neither greater nor equal: a model full of it would rank every truth first."""
-    fine = torch.isfinite(scores)
-    if not int(_total((~fine).sum(), spread)):
+    bad = _total((~torch.isfinite(scores)).sum(1), spread)
+    if not bad.any():
         return
-    if fine.all():
-        raise DuraError("the model cannot be ranked: its scores in another process are not all finite numbers")
-    row = int((~torch.isfinite(scores)).any(dim=1).nonzero()[0])
+    row = int(bad.nonzero()[0])
     raise DuraError(
         f"the model cannot be ranked: its scores for the question (head {group.head[row]}, relation {group.relation[row]}) "
         "are not all finite numbers; train it again with a smaller learning rate or more regularization"

@@ -132,6 +132,8 @@ def _one(ids: object, like: Tensor) -> Tensor | None:
 
 def _groups(model: Model, batch: Questions) -> list[tuple[np.ndarray, np.ndarray]]:
     """Positions of the questions, and of their facts, of each group that shares what its targets depend on."""
+    if not len(batch):
+        return []
     key = np.zeros(len(batch), dtype=np.int64)
     for name in model.grouped_by:
         ids = getattr(batch, name)

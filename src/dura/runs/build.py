@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from dura import world
 from dura.config import Component, Experiment
@@ -78,13 +78,9 @@ def build(experiment: Experiment, sizes: Sizes) -> Parts:
             f"candidates.samples is {samples:,}, but the graph has {sizes.entities:,} entities: draw fewer, or use "
             "candidates.name = 'all'"
         )
-    _check_world(experiment, objective)
+    _check_world(experiment, objective, sizes)
     model = build_model(experiment, sizes, experiment.training.device)
-    if world.shards() > 1 and not isinstance(model.target_table, Sharded):
-        raise BadInput(
-            f"the entities of the model {experiment.model.name!r} cannot be spread over processes: set world.shards = 1 and "
-            f"world.replicas = {world.size()}"
-        )
+    _check_team(experiment, model)
     if experiment.training.precision == "bf16" and not isinstance(model.comparator, Dot):
         raise BadInput(
             f"training.precision is 'bf16', but {experiment.model.name!r} does not score by inner products: use 'float32'"
@@ -116,10 +112,28 @@ ELEMENTWISE = ("adagrad", "adam", "adamw", "adamax", "nadam", "radam", "sgd", "r
 """Optimizers that treat each number by itself, so that a part of a table is updated like the whole."""
 
 
-def _check_world(experiment: Experiment, objective: Objective) -> None:
+def _check_team(experiment: Experiment, model: Model) -> None:
+    """Refuse a model that several processes cannot train together."""
+    name, spread = experiment.model.name, isinstance(model.target_table, Sharded)
+    if world.shards() > 1 and (not spread or model.grouped_by or type(model).targets is not Model.targets):
+        raise BadInput(
+            f"the entities of the model {name!r} cannot be spread over processes: set world.shards = 1 and "
+            f"world.replicas = {world.size()}"
+        )
+    if world.count("all") > 1 and any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in model.modules()):
+        raise BadInput(
+            f"the model {name!r} has batch norm, whose statistics need the whole batch in one process: start one process"
+        )
+
+
+def _check_world(experiment: Experiment, objective: Objective, sizes: Sizes) -> None:
     """Refuse what is not defined if the rows of the entities are spread over processes."""
     if world.shards() == 1:
         return
+    if sizes.entities < world.shards():
+        raise BadInput(
+            f"the graph has {sizes.entities:,} entities, which cannot be spread over {world.shards()} processes: start fewer"
+        )
     instead = f"set world.shards = 1 and world.replicas = {world.size()}, or start one process"
     term = objective.terms[0]
     if not term.candidates.spreads:

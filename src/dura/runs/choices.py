@@ -68,6 +68,10 @@ class Choices:
         # The expected results of a preset hold only if nothing in it is changed.
         return experiment if experiment == self._base else replace(experiment, expected={})
 
+    def text(self) -> str:
+        """All that was chosen, as one text."""
+        return repr((sorted(self.start.by_path().items()), sorted(self._late.items())))
+
     def _same_rank(self, experiment: Experiment) -> dict[str, Any]:
         """The rank of the preset's or default model, for another model that was chosen, if it has a rank."""
         name, rank = self._late.get("model.name"), experiment.model.options.get("rank")

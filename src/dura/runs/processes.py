@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from dura import world
 from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.records import RunFolder
+from dura.runs.choices import Choices
 from dura.types import BadInput, __version__
 
 
@@ -45,20 +47,23 @@ def refuse_auto() -> None:
         )
 
 
-def interrupted(out: Path | Callable[[str], Path] | None) -> Path | None:
-    """The run folder to continue with, if torchrun has started this job again and the run had begun.
+def job_of(choices: Choices) -> str:
+    """What a run remembers of the job that begins it: the name of the job and its settings; empty for one process."""
+    if world.size() == 1:
+        return ""
+    return f"{world.job()} {hashlib.sha256(choices.text().encode()).hexdigest()[:16]}"
 
-    The hosts of a job count restarts differently, so one that counts some is enough. A job with a name is known by it.
-    """
+
+def interrupted(out: Path | Callable[[str], Path] | None, job: str) -> Path | None:
+    """The run folder to continue with, if this job has begun the run in it and torchrun has started the job again."""
     if world.size() == 1 or not isinstance(out, Path):
         return None
-    restarts = int(world.highest(torch.tensor(world.restarts()), "all"))
-    found = world.texts(_job_of(out) or "")[0]
-    return out if (out / "run.json").exists() and (restarts or (world.job() and found == world.job())) else None
+    begun = world.by_leader(lambda: _begun_by(out) == job)
+    return out if world.texts("yes" if begun else "")[0] else None
 
 
-def _job_of(run: Path) -> str | None:
-    """The name of the job that has begun a run; None if there is no such run, or it has no name."""
+def _begun_by(run: Path) -> str | None:
+    """The job that has begun a run; None if there is no run, or one process has begun it."""
     if not (run / "run.json").exists():
         return None
     starts = [record for record in RunFolder.open(run).records() if record["kind"] == "start"]

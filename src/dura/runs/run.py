@@ -22,7 +22,7 @@ from dura.records import RunFolder, best_epoch, curve
 from dura.runs.auto import settle
 from dura.runs.build import Parts, build, complete, questions_of, torch_settings
 from dura.runs.choices import Choices
-from dura.runs.processes import agree_on, fitting, folder_of, interrupted, join_for, refuse_auto
+from dura.runs.processes import agree_on, fitting, folder_of, interrupted, job_of, join_for, refuse_auto
 from dura.runs.store import check_checkpoints, read_graph, read_settings, write_graph
 from dura.runs.trackers import Tracker, open_trackers, run_name, tracking
 from dura.runs.trained import Trained, open_run
@@ -68,12 +68,13 @@ def start_run(
     """
     trackers = open_trackers(track if world.leads() else ())
     join_for(choices.start)
-    if again := interrupted(out):
+    job = job_of(choices)
+    if again := interrupted(out, job):
         return resume_run(again, progress=progress, track=track, stopping=stopping)
     graph, experiment = world.together(lambda: _prepared(graph, choices, time, notify))
     folder = world.together(lambda: folder_of(out, run_name(graph.name, experiment)))
     with _listening(experiment, graph.name, graph.name, folder, progress, trackers, stopping) as (listeners, stopped):
-        return train(experiment, graph, folder, listeners=listeners, stopped=stopped)
+        return train(experiment, graph, folder, listeners=listeners, stopped=stopped, job=job)
 
 
 def _prepared(
@@ -173,8 +174,9 @@ def train(
     *,
     listeners: tuple[Listener, ...] = (),
     stopped: Callable[[], bool] = lambda: False,
+    job: str = "",
 ) -> Trained:
-    """Train on the graph: with `out` in a run folder that can be resumed, without it in memory."""
+    """Train on the graph: with `out` in a run folder that can be resumed, without it in memory. `job` is kept in its records."""
     experiment, said = complete(experiment), ""
     join_for(experiment)
     _tell(listeners, *experiment.training.remarks())
@@ -196,17 +198,16 @@ def train(
     with ExitStack() as stack:
         world.by_leader(lambda: stack.enter_context(folder.lock()))
         stack.enter_context(torch_settings(experiment, parts.model))
-        world.by_leader(lambda: _begin(folder, experiment, graph, said))
+        world.by_leader(lambda: _begin(folder, experiment, graph, said, job))
         stack.enter_context(_failing(folder))
-        _finish(_trainer(experiment, graph, parts, folder, listeners, stopped), folder)
-    return open_run(out, experiment.training.device)
+        _finish(world.together(lambda: _trainer(experiment, graph, parts, folder, listeners, stopped)), folder)
+    return world.together(lambda: open_run(out, experiment.training.device))
 
 
-def _begin(folder: RunFolder, experiment: Experiment, graph: Graph, said: str) -> None:
+def _begin(folder: RunFolder, experiment: Experiment, graph: Graph, said: str, job: str) -> None:
     """Write everything that a run folder holds before the first step."""
     folder.write_settings(experiment.to_toml())
-    job = {"job": world.job()} if world.job() else {}
-    folder.append({"kind": "start", **job} | ({"auto": said} if said else {}))
+    folder.append({"kind": "start"} | ({"auto": said} if said else {}) | ({"job": job} if job else {}))
     write_graph(folder, graph)
 
 
@@ -229,32 +230,36 @@ def resume(
         world.by_leader(lambda: stack.enter_context(folder.lock()))
         stack.enter_context(torch_settings(experiment, parts.model))
         stack.enter_context(_failing(folder))
-        trainer = _trainer(experiment, graph, parts, folder, listeners, stopped)
-        world.together(lambda: _restore(trainer, folder))
+        trainer = world.together(lambda: _trainer(experiment, graph, parts, folder, listeners, stopped))
+        lost = world.together(lambda: _restore(trainer, folder))
         p = trainer.progress
         world.agree({"the newest checkpoint": f"epoch {p.epoch}, step {p.step}"})
         world.by_leader(lambda: folder.append({"kind": "resume", "epoch": p.epoch, "step": p.step}))
+        if lost:
+            trainer.notice("the best checkpoint is missing or damaged; the newest takes its place")
+            trainer.renew_best()
         _tell(listeners, _place(p, trainer.steps_in_epoch, experiment.training.epochs))
         _finish(trainer, folder)
-    return open_run(path, experiment.training.device)
+    return world.together(lambda: open_run(path, experiment.training.device))
 
 
-def _restore(trainer: Trainer, folder: RunFolder) -> None:
-    """Bring the trainer to where the run stopped. A run without a checkpoint starts from the beginning."""
+def _restore(trainer: Trainer, folder: RunFolder) -> bool:
+    """Bring the trainer to where the run stopped. A run without a checkpoint starts from the beginning.
+
+    Returns whether the best checkpoint is lost.
+    """
     checkpoints = Checkpoints(folder.path / "checkpoints")
     newest = checkpoints.newest(trainer.notice)
     if newest is not None:
         trainer.restore(*newest)
-        if trainer.progress.best_epoch and trainer.validate is not None and not checkpoints.best_is_whole():
-            trainer.notice("the best checkpoint is missing or damaged; the newest takes its place")
-            trainer.renew_best()
-        return
+        return bool(trainer.progress.best_epoch and trainer.validate is not None and not checkpoints.best_is_whole())
     kinds = {record.get("kind") for record in folder.records()}
     if (folder.path / "checkpoints" / "best.json").exists() and ("start" not in kinds or "end" in kinds):
         raise BadInput(
             f"{folder.path} holds a trained model without the state of its training, so it cannot be continued"
         )
     trainer.notice("the run has no checkpoint yet, so it starts from the beginning")
+    return False
 
 
 def _finish(trainer: Trainer, folder: RunFolder) -> None:

@@ -120,13 +120,6 @@ def entity_table(rows: int, width: int) -> Table:
     return Sharded(torch.empty(spans.sizes[place], width), spans, place)
 
 
-def mine(table: Tensor, whole: Tensor) -> Tensor:
-    """The part of a whole table's values that belongs to `table`: its span if it is sharded, else everything."""
-    if isinstance(table, Sharded) and whole.shape[:1] == (table.spans.rows,):
-        return whole[slice(*table.span)]
-    return whole
-
-
 def fill(table: Tensor, scale: float) -> None:
     """Fill a table from N(0, 1) · scale, or by Xavier's rule if the scale is 0. A span gets the numbers of the whole table."""
     rows, width = table.spans.rows if isinstance(table, Sharded) else len(table), table[:1].numel()

@@ -116,7 +116,7 @@ class Table(nn.Parameter):
         self._index.append(index)
 
     def gradient_of(self, rows: Tensor) -> Tensor:
-        """The gradient of these rows, which must be all that `used` names, ascending."""
+        """The gradient of these rows, ascending. All rows that have a gradient must be among them."""
         if self._live:
             return self.gradient().index_select(0, rows)
         some = self.new_zeros(len(rows), *self.shape[1:])
@@ -165,7 +165,7 @@ class Table(nn.Parameter):
         return None if 2 * len(rows) > len(self) else rows
 
     def forget(self) -> None:
-        """End a step: the gradient counts as zero from now on."""
+        """End a step: from now on the gradient is zero."""
         if self._live and self.grad is not None and (rows := self.used()) is not None:
             self.grad.index_fill_(0, rows.to(self.device), 0)
             self._clean = True

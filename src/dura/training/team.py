@@ -15,7 +15,7 @@ from dura import world
 from dura.models import Model
 from dura.objectives.deal import Deal
 from dura.tables import Sharded, Table
-from dura.tables.sharded import mine
+from dura.tables.mapped import taken
 from dura.training.checkpoint import Spread
 
 SMALL_TABLE = 2**18
@@ -71,6 +71,8 @@ def align(model: Model, optimizer: torch.optim.Optimizer) -> None:
         for tensor in (parameter.data, *optimizer.state[parameter].values()):
             if isinstance(tensor, Tensor):
                 world.from_first(tensor, over)
+    for buffer in model.buffers():
+        world.from_first(buffer, "all")
 
 
 def _whole_gradient(parameter: torch.nn.Parameter) -> Tensor:
@@ -108,11 +110,13 @@ def of_all(model: Model, tensors: Mapping[str, Tensor]) -> dict[str, Tensor | Sp
 
 
 def of_this(model: Model, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """This process's part of the tensors of a file."""
-    tables = {name: _sharded(model, name) for name in tensors}
-    return {
-        name: tensor if (table := tables[name]) is None else mine(table, tensor) for name, tensor in tensors.items()
-    }
+    """This process's part of the tensors of a file, in memory: the file may be deleted later."""
+    found: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        table = _sharded(model, name)
+        spread = table is not None and tensor.shape[:1] == (table.spans.rows,)
+        found[name] = taken(tensor, table.span if table is not None and spread else None)
+    return found
 
 
 def _sharded(model: Model, name: str) -> Sharded | None:

@@ -178,7 +178,7 @@ class Trainer:
             return
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):
-            torch.manual_seed(seed)
+            torch.manual_seed(seed + world.grid().rank)  # each process has other questions, so it draws other numbers
             yield
 
     def _draw(self) -> int:
@@ -263,7 +263,9 @@ class Trainer:
         try:
             return self.validate()
         except DuraError as error:
-            raise DuraError(f"after step {p.steps}, the end of epoch {p.epoch}: {error}") from None
+            said = DuraError(f"after step {p.steps}, the end of epoch {p.epoch}: {error}")
+            said.shared = error.shared
+            raise said from None
 
     def renew_best(self) -> None:
         """Make the current state the best one."""

@@ -32,14 +32,17 @@ def together(work: Callable[[], T]) -> T:
     if count("all") == 1:
         return work()
     found: list[T] = []
-    error: DuraError | None = None
+    error: Exception | None = None
     try:
         found.append(work())
     except Lost:
         raise
-    except DuraError as raised:
+    except (DuraError, OSError, MemoryError, RuntimeError) as raised:
         error = raised
-    told = [json.loads(text) for text in texts(json.dumps([str(error or ""), error.exit_code if error else 0]))]
+    code = 0 if error is None else error.exit_code if isinstance(error, DuraError) else DuraError.exit_code
+    told = [json.loads(text) for text in texts(json.dumps([str(error or ""), code]))]
+    if error is not None and not isinstance(error, DuraError):
+        raise error
     if any(code for _, code in told):
         _raise(told)
     return found[0]

@@ -83,8 +83,8 @@ def _store(wait: timedelta) -> Any:
 def _call(store: Any, wait: timedelta) -> str:
     """Bring the others together, as the first process. Returns the name of the meeting.
 
-    torchrun may start processes again with a store that still holds the words of earlier ones, and its count of restarts differs
-    from host to host. So each process says hello with a new name of its own, and only this one is invited.
+    If torchrun starts processes again, the store may still hold what earlier processes wrote, and the count of restarts differs
+    from host to host. So each process says hello with a new name of its own, and only this name is invited.
     """
     meeting, invited, end = secrets.token_hex(8), dict[int, str](), time.monotonic() + wait.total_seconds()
     missing = set(range(1, size()))

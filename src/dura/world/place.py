@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -70,15 +71,10 @@ def leads() -> bool:
     return rank() == 0
 
 
-def restarts() -> int:
-    """How often torchrun has started this job again after a process was lost."""
-    return variable("TORCHELASTIC_RESTART_COUNT", 0, least=0)
-
-
 def job() -> str:
-    """The name of the job (torchrun --rdzv-id), which stays the same if torchrun starts it again; empty if it has none."""
-    name = os.environ.get("TORCHELASTIC_RUN_ID", "")
-    return "" if name == "none" else name
+    """What stays the same if torchrun starts the job again: its name (--rdzv-id), or else the process of torchrun."""
+    name = os.environ.get("TORCHELASTIC_RUN_ID", "none")
+    return f"{socket.gethostname()}:{os.getppid()}" if name == "none" else name
 
 
 def local_rank() -> int:

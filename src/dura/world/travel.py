@@ -20,7 +20,9 @@ def total(values: Tensor, over: Over = "shards") -> Tensor:
 
 
 def highest(values: Tensor, over: Over = "shards") -> Tensor:
-    """The element-wise maximum of a tensor over processes, in place; every process gets it."""
+    """The element-wise maximum of a tensor over processes, in place; every process gets it. A NaN counts as infinity."""
+    if count(over) > 1 and values.is_floating_point():
+        values.masked_fill_(values.isnan(), float("inf"))  # gloo would lose it
     return _reduce(values, "MAX", over)
 
 
@@ -73,7 +75,7 @@ def exchange(rows: Tensor, send: Sequence[int], receive: Sequence[int]) -> Tenso
 
 
 def scatter_total(rows: Tensor, sizes: Sequence[int]) -> Tensor:
-    """The sum of `rows` over the shards, of which each one gets its part. `sizes` says how many rows each one gets.
+    """This shard's part of the sum of `rows` over all shards. `sizes` says how many rows the part of each shard has.
 
     Each shard sends the others their parts and adds what comes. Gloo's own operation sends twice as much.
     """
