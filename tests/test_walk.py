@@ -38,6 +38,7 @@ AROUND = {
     "runs/build.py": "makes the parts",
     "runs/store.py": "keeps the graph in the run folder",
     "runs/trackers.py": "listens",
+    "runs/recorder.py": "listens",
     "runs/api.py": "opens the run",
     "runs/trained.py": "opens the run",
     "training/display.py": "listens",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from dura.runs.auto import settle
 from dura.runs.build import Parts, build, complete, questions_of, torch_settings
 from dura.runs.choices import Choices
 from dura.runs.processes import agree_on, fitting, folder_of, interrupted, job_of, join_for, refuse_auto
+from dura.runs.recorder import Recorder
 from dura.runs.store import check_checkpoints, read_graph, read_settings, write_graph
 from dura.runs.trackers import Tracker, open_trackers, run_name, tracking
 from dura.runs.trained import Trained, open_run
@@ -148,24 +150,6 @@ def summary(trained: Trained) -> dict[str, Any]:
     }
 
 
-class Recorder:
-    """Writes the run's records during training."""
-
-    def __init__(self, folder: RunFolder) -> None:
-        self.folder = folder
-
-    def step(self, progress: Progress, steps_in_epoch: int) -> None:
-        """Steps are not recorded."""
-
-    def epoch(self, record: dict[str, Any]) -> None:
-        """One line per epoch."""
-        self.folder.append({"kind": "epoch", **record})
-
-    def notice(self, sentence: str) -> None:
-        """One line per notice."""
-        self.folder.append({"kind": "notice", "text": sentence})
-
-
 @flushing()
 def train(
     experiment: Experiment,
@@ -185,23 +169,49 @@ def train(
         experiment, said = settle(experiment, graph)
         _tell(listeners, said)
     agree_on(experiment, graph)
-    parts = world.together(lambda: build(experiment, graph.sizes))
+    started = _Start(experiment, graph, listeners, stopped)
     if out is None:
-        trainer = _trainer(experiment, graph, parts, None, listeners, stopped)
-        with torch_settings(experiment, parts.model):
-            trainer.run()
-        if trainer.best_state:
-            restore(parts.model, trainer.best_state)
-        return Trained(parts.model, graph, experiment)
+        return _in_memory(started, _built(started))
+    # The parts belong to these functions alone, so that the tables are gone when the run is opened.
+    _into(out, started, _built(started), said, job)
+    return world.together(lambda: open_run(out, experiment.training.device))
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What a trainer is made of, besides the parts."""
+
+    experiment: Experiment
+    graph: Graph
+    listeners: tuple[Listener, ...]
+    stopped: Callable[[], bool]
+
+
+def _built(start: _Start) -> Parts:
+    """The parts of an experiment, in every process."""
+    return world.together(lambda: build(start.experiment, start.graph.sizes))
+
+
+def _in_memory(start: _Start, parts: Parts) -> Trained:
+    """Train a run that is not kept."""
+    trainer = _trainer(start, parts, None)
+    with torch_settings(start.experiment, parts.model):
+        trainer.run()
+    if trainer.best_state:
+        restore(parts.model, trainer.best_state)
+    return Trained(parts.model, start.graph, start.experiment)
+
+
+def _into(out: Path, start: _Start, parts: Parts, said: str, job: str) -> None:
+    """Train a new run in a folder."""
     world.by_leader(lambda: RunFolder.create(out))
     folder = RunFolder(out)
     with ExitStack() as stack:
         world.by_leader(lambda: stack.enter_context(folder.lock()))
-        stack.enter_context(torch_settings(experiment, parts.model))
-        world.by_leader(lambda: _begin(folder, experiment, graph, said, job))
+        stack.enter_context(torch_settings(start.experiment, parts.model))
+        world.by_leader(lambda: _begin(folder, start.experiment, start.graph, said, job))
         stack.enter_context(_failing(folder))
-        _finish(world.together(lambda: _trainer(experiment, graph, parts, folder, listeners, stopped)), folder)
-    return world.together(lambda: open_run(out, experiment.training.device))
+        _finish(world.together(lambda: _trainer(start, parts, folder)), folder)
 
 
 def _begin(folder: RunFolder, experiment: Experiment, graph: Graph, said: str, job: str) -> None:
@@ -225,12 +235,18 @@ def resume(
     graph = world.together(lambda: read_graph(folder))
     world.together(lambda: check_checkpoints(folder, experiment, graph.sizes))
     agree_on(experiment, graph)
-    parts = world.together(lambda: build(experiment, graph.sizes))
+    start = _Start(experiment, graph, listeners, stopped)
+    _go_on(folder, start, _built(start))
+    return world.together(lambda: open_run(path, experiment.training.device))
+
+
+def _go_on(folder: RunFolder, start: _Start, parts: Parts) -> None:
+    """Train from where a run stopped."""
     with ExitStack() as stack:
         world.by_leader(lambda: stack.enter_context(folder.lock()))
-        stack.enter_context(torch_settings(experiment, parts.model))
+        stack.enter_context(torch_settings(start.experiment, parts.model))
         stack.enter_context(_failing(folder))
-        trainer = world.together(lambda: _trainer(experiment, graph, parts, folder, listeners, stopped))
+        trainer = world.together(lambda: _trainer(start, parts, folder))
         lost = world.together(lambda: _restore(trainer, folder))
         p = trainer.progress
         world.agree({"the newest checkpoint": f"epoch {p.epoch}, step {p.step}"})
@@ -238,9 +254,8 @@ def resume(
         if lost:
             trainer.notice("the best checkpoint is missing or damaged; the newest takes its place")
             trainer.renew_best()
-        _tell(listeners, _place(p, trainer.steps_in_epoch, experiment.training.epochs))
+        _tell(start.listeners, _place(p, trainer.steps_in_epoch, start.experiment.training.epochs))
         _finish(trainer, folder)
-    return world.together(lambda: open_run(path, experiment.training.device))
 
 
 def _restore(trainer: Trainer, folder: RunFolder) -> bool:
@@ -298,14 +313,8 @@ def _place(p: Progress, steps: int, epochs: int) -> str:
     return f"the run continues with step {p.step + 1} of {steps} in epoch {p.epoch + 1} of {epochs}"
 
 
-def _trainer(
-    experiment: Experiment,
-    graph: Graph,
-    parts: Parts,
-    folder: RunFolder | None,
-    listeners: tuple[Listener, ...],
-    stopped: Callable[[], bool],
-) -> Trainer:
+def _trainer(start: _Start, parts: Parts, folder: RunFolder | None) -> Trainer:
+    experiment, graph, listeners = start.experiment, start.graph, start.listeners
     t = experiment.training
 
     def validate() -> dict[str, float]:
@@ -322,7 +331,7 @@ def _trainer(
         validate=validate if len(graph.valid) else None,
         checkpoints=None if folder is None else Checkpoints(folder.path / "checkpoints"),
         listeners=listeners if folder is None or not world.leads() else (Recorder(folder), *listeners),
-        stopped=stopped,
+        stopped=start.stopped,
         smooth=_smoothness(parts, graph),
         redraw=partial(questions_of, experiment, graph) if graph.intervals else None,
         facts=graph.training_facts if graph.intervals else None,
