@@ -52,7 +52,7 @@ def test_sigterm_saves_one_checkpoint_and_another_number_of_processes_goes_on(tm
     wait_for_checkpoint(run, process=process)
     process.send_signal(signal.SIGTERM)
     _, errors = done(process, 1)
-    assert errors.count("continue with: dura train --resume") == 1
+    assert errors.count("continue with: torchrun --nproc-per-node 2 -m dura train --resume") == 1
     assert "Traceback" not in errors.partition("Sending process")[0]
     stopped = max(int(path.stem[5:]) for path in (run / "checkpoints").glob("step-*.json"))
     steps = json.loads((run / "checkpoints" / f"step-{stopped:09d}.json").read_text())["state"]["progress"]["steps"]

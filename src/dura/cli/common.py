@@ -56,10 +56,17 @@ def say(sentence: str) -> None:
 
 
 def fail(sentence: str, code: int, shared: bool = False) -> NoReturn:
-    """End the command with one sentence. If all processes of a job fail for the same reason, only the first one says it."""
-    if world.leads():
-        say(f"dura: {sentence}")
-    elif not shared:
+    """End the command with one sentence. If all processes of a job fail for the same reason, only the first one says it.
+
+    Before the processes have joined, the first one on each host speaks for those that have the same command and files.
+    """
+    try:
+        first, silent = world.leads(), shared or (world.grid().groups is None and world.local_rank() > 0)
+    except BadInput:  # what torchrun says about this process makes no sense
+        first, silent = True, False
+    if first:
+        typer.echo(printable(f"dura: {sentence}"), err=True)
+    elif not silent:
         named = sentence if sentence.startswith("process ") else f"process {world.rank()}: {sentence}"
         typer.echo(printable(f"dura: {named}"), err=True)
     else:

@@ -91,9 +91,9 @@ def main(app: typer.Typer = app) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # never fail on a name that the terminal cannot show
-    if not world.leads():
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
     try:
+        if not world.leads():
+            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
         app()
     except DuraError as error:
         fail(str(error), error.exit_code, error.shared)
@@ -103,4 +103,4 @@ def main(app: typer.Typer = app) -> None:
         # torch raises a RuntimeError if memory is short, on the CPU and on a GPU.
         if isinstance(error, RuntimeError) and "memory" not in str(error):
             raise
-        fail("there is not enough memory for this; try a smaller --rank or --batch", 1)
+        fail("there is not enough memory for this; try smaller sizes, such as --rank or --batch in training", 1)

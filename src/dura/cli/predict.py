@@ -29,7 +29,7 @@ def predict(
     when: Annotated[
         bool, typer.Option("--when", help="Asks (HEAD, RELATION, TAIL, ?): the times at which the fact holds.")
     ] = False,
-    k: Annotated[int, typer.Option("-k", help="How many answers.")] = 10,
+    k: Annotated[int, typer.Option("-k", "--k", help="How many answers.")] = 10,
     questions: Annotated[
         Path | None,
         typer.Option(

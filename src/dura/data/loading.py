@@ -210,6 +210,10 @@ def _load_named(listing: catalog.Listing, options: ReadOptions, shares: Shares, 
 
 def _folder_files(folder: Path) -> dict[str, Path]:
     files = split_files(folder)
+    if "train" not in files and (folder / "facts.safetensors").exists() and (folder / "entities.txt").exists():
+        raise BadInput(
+            f"{folder} looks like a stored graph, but its graph.json is missing or not a file; make it again with dura data pack"
+        )
     if "train" not in files:
         raise BadInput(
             f"the folder {folder} holds no train file; it needs train and may hold valid and test, with an "

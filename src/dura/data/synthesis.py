@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -72,6 +73,10 @@ def synth(
             _write_facts(folder, train, facts - 2 * held, rest[:held], rest[held:])
     except OSError as error:
         raise disk_error(error, folder / "facts.safetensors", "make room, or name another folder with --out") from error
+    except (BadInput, MemoryError, KeyboardInterrupt):
+        with suppress(OSError):
+            folder.rmdir()  # nothing is in it yet
+        raise
     _write_names(folder, entities, patterns.names, times)
     counts = {"train": facts - 2 * held, "valid": held, "test": held}
     about = {"name": folder.resolve().name, "entities": entities, "relations": relations, "times": times, **counts}
@@ -88,6 +93,7 @@ def _check(entities: int, relations: int, facts: int, times: int, seed: int, hel
         ("times", times, 0),
         ("seed", seed, 0),
         ("held_out", held, 0),
+        ("facts", facts, 1),
     ):
         if not least <= number < 2**31:
             raise BadInput(f"{name} is {number:,}, but it must be at least {least} and below {2**31:,}")
@@ -95,6 +101,13 @@ def _check(entities: int, relations: int, facts: int, times: int, seed: int, hel
         raise BadInput(
             f"{facts:,} facts are too few for {entities:,} entities: without the held-out facts there must be at least "
             f"{2 * entities:,}"
+        )
+    if relations > facts:
+        raise BadInput(f"{relations:,} relations are too many for {facts:,} facts; ask for fewer")
+    if facts > (most := entities * relations * max(1, times)):
+        raise BadInput(
+            f"{facts:,} facts are too many for {entities:,} entities and {relations:,} relations, which have at most "
+            f"{most:,}; ask for fewer facts, or for more entities"
         )
     if 2 * BLOCK * relations * entities * max(1, times) >= 2**63:
         raise BadInput("entities · relations · times is too large; ask for fewer of them")

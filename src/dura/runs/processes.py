@@ -32,11 +32,13 @@ def fitting(experiment: Experiment) -> Experiment:
 
 def folder_of(out: Path | Callable[[str], Path] | None, name: str) -> Path | None:
     """The run folder to make."""
-    if not callable(out):
+    if isinstance(out, Path):
         return out
     if world.size() > 1:
-        raise BadInput("several processes train one run, so they need the name of its folder: give --out RUN")
-    return out(name)
+        raise BadInput(
+            "several processes train one run, so they need a folder for it: give --out RUN (in Python out=…)"
+        )
+    return out(name) if out is not None else None
 
 
 def refuse_auto() -> None:

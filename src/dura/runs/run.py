@@ -281,7 +281,8 @@ def _finish(trainer: Trainer, folder: RunFolder) -> None:
     try:
         progress = trainer.run()
     except Interrupted as error:
-        raise Interrupted(f"{error}; continue with: dura train --resume {folder.path}") from None
+        program = "dura" if world.size() == 1 else f"torchrun --nproc-per-node {world.size()} -m dura"
+        raise Interrupted(f"{error}; continue with: {program} train --resume {folder.path}") from None
     end = {"kind": "end", "epoch": progress.epoch, "best_epoch": progress.best_epoch, "seconds": progress.seconds}
     world.by_leader(lambda: folder.append(end))
 
@@ -293,11 +294,21 @@ def _failing(folder: RunFolder) -> Iterator[None]:
         yield
     except Interrupted:
         raise
+    except world.Lost as error:
+        raise world.Lost(f"{error}; {_afterwards(folder.path)}") from error
     except (DuraError, MemoryError, RuntimeError) as error:  # torch raises a RuntimeError if memory is short
         if world.leads():
             with suppress(DuraError):  # the disk may be full
                 folder.append({"kind": "failure", "text": str(error)[:MOST_TEXT]})
         raise
+
+
+def _afterwards(run: Path) -> str:
+    """What can be done after another process was lost."""
+    if not any((run / "checkpoints").glob("step-*.json")):
+        return "the run has no checkpoint yet, so start the job again"
+    again = f"start it again with --resume {run}, or let torchrun do it (--max-restarts)"
+    return f"the last checkpoint is intact: {again}"
 
 
 def _tell(listeners: tuple[Listener, ...], *sentences: str) -> None:

@@ -141,8 +141,10 @@ class Trained:
 
         >>> model.export("runs/small", sparse=0.7, dtype="int8")  # doctest: +SKIP
         """
+        from dura import world
         from dura.runs.export import export
 
+        world.alone("save and export")
         kept = export(self.model, self.graph, self.experiment, path, source=self.path, sparse=sparse, dtype=dtype)
         return kept.path
 

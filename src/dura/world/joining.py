@@ -23,10 +23,12 @@ def join(shards: int = 0, replicas: int = 1, device: str = "cpu", seconds: float
         return here.grid
     shards = shards or count // replicas
     if shards * replicas != count:
-        raise BadInput(
+        error = BadInput(
             f"world.shards · world.replicas is {shards} · {replicas} = {shards * replicas}, but torchrun started {count} "
             f"process{'es' * (count > 1)}; change --nproc-per-node, or the settings"
         )
+        error.shared = True
+        raise error
     groups = _start(shards, replicas, device, seconds)
     here.grid = Grid(shards, replicas, rank(), groups, device, seconds)
     return here.grid

@@ -63,7 +63,16 @@ def size() -> int:
 
 def rank() -> int:
     """The number of this process, from 0."""
-    return variable("RANK", 0, least=0) if size() > 1 else 0
+    if size() == 1:
+        return 0
+    number = variable("RANK", -1, least=0)
+    if not 0 <= number < size():
+        said = "is not set" if number < 0 else f"is {number}"
+        raise BadInput(
+            f"the environment variable RANK {said}, but with WORLD_SIZE={size()} it must be a number from 0 to {size() - 1}; "
+            "start the processes with torchrun, or unset WORLD_SIZE"
+        )
+    return number
 
 
 def leads() -> bool:
@@ -146,10 +155,7 @@ def reaching() -> Iterator[None]:
         why = next((why for sign, why in _SIGNS.items() if sign in str(error).lower()), "")
         if not why:
             raise
-        raise Lost(
-            f"process {rank()} of {size()} stops: {why}; the last checkpoint is intact, so start the same job again with "
-            "--resume (or let torchrun do it, with --max-restarts)"
-        ) from error
+        raise Lost(f"process {rank()} of {size()} stops: {why}") from error
 
 
 def variable(name: str, default: int, least: int) -> int:
