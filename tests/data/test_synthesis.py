@@ -144,9 +144,11 @@ def test_communities_hold_every_entity(entities: int) -> None:
         ({"relations": 0}, "relations is 0"),
         ({"seed": -1}, "seed is -1"),
         ({"facts": 15_000}, "15,000 facts are too few for 10,000 entities"),
-        ({"entities": 200, "relations": 1, "facts": 100_000}, "90,000 facts do not fit"),
+        ({"entities": 200, "relations": 1, "facts": 100_000}, "100,000 facts are too many .*, which have at most 200"),
+        ({"entities": 200, "relations": 20, "facts": 4_000}, "3,600 facts do not fit"),
+        ({"relations": 90_000}, "90,000 relations are too many for 80,000 facts"),
         ({"entities": 200, "facts": 2000, "held_out": 800}, "too few|only .* facts follow from others"),
-        ({"entities": 2**31 - 1, "relations": 2**20, "facts": 2**33}, "is too large"),
+        ({"entities": 2**29, "relations": 2**20, "times": 2**20, "facts": 2**31 - 1}, "is too large"),
     ],
 )
 def test_impossible_sizes_are_one_sentence(tmp_path: Path, asked: dict[str, int], said: str) -> None:
