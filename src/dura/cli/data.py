@@ -137,7 +137,7 @@ def pack(
     time: TimeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Store a graph as ids in a folder, which dura opens at once. Use the folder like any other graph.
+    """Store a graph as ids in a folder, which dura opens immediately. Use the folder like any other graph.
 
     Example:
 
@@ -158,11 +158,12 @@ def synth(
     out: StoredOption,
     entities: Annotated[int, typer.Option(help="How many entities, at least 64.")] = 10_000,
     relations: Annotated[int, typer.Option(help="How many relations.")] = 40,
-    facts: Annotated[int, typer.Option(help="How many facts, those of all splits.")] = 80_000,
+    facts: Annotated[int, typer.Option(help="How many facts, in all splits together.")] = 80_000,
     times: Annotated[int, typer.Option(help="How many times; with 0, facts have no times.")] = 0,
     seed: Annotated[int, typer.Option(help="The same seed makes the same graph.")] = 0,
     held_out: Annotated[
-        int | None, typer.Option(help="Facts of valid, and of test [default: 5 % of all, at most 10000].")
+        int | None,
+        typer.Option(help="How many facts valid has; test has the same number [default: 5 % of all, at most 10000]."),
     ] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
@@ -170,13 +171,14 @@ def synth(
     """Make a stored graph of any size from a seed, with degrees by Zipf's law and planted patterns.
 
     The patterns are symmetric, inverse, composed and hierarchical relations and, with times, temporal ones. Every held-out fact
-    follows from facts of train by its pattern. A small graph with as many facts per entity is a control for a large one.
+    follows from facts of train by its pattern. A small graph is a control for a large one if both have the same number of facts per
+    entity and the same number of relations. The second example makes a control for the first.
 
     Example:
 
         dura data synth --entities 2500000 --relations 500 --facts 20000000 --out stored/large
 
-        dura data synth --entities 25000 --relations 500 --facts 200000 --out stored/control
+        dura data synth --entities 25000 --relations 500 --held-out 2000 --facts 200000 --out stored/control
     """
     from dura.data import synth as make
     from dura.data.stored import describe

@@ -63,7 +63,7 @@ def train(
     graph: Annotated[
         str | None,
         typer.Option(
-            help="A catalog NAME, a FOLDER with train/valid/test, or a FILE of facts.",
+            help="A catalog NAME, a FOLDER with train/valid/test or with a stored graph, or a FILE of facts.",
             autocompletion=complete_graph,
         ),
     ] = None,
@@ -135,6 +135,8 @@ def train(
         dura train --graph facts.tsv --track tensorboard
 
         dura train --resume runs/mine
+
+        torchrun --nproc-per-node 2 -m dura train --graph facts.tsv --out runs/two
     """  # fmt: skip
     chosen: dict[str, Any] = {
         "graph": graph,
