@@ -11,8 +11,7 @@ from torch import Tensor
 
 from dura.models.families import Family, Relations, Rows
 from dura.models.model import Ask, Model
-from dura.tables import Packed, Sharded, Table, entity_table
-from dura.tables.sharded import fill
+from dura.tables import Packed, Sharded, Table, entity_table, fill
 from dura.types import BadInput, Factors, Sizes
 
 _CAREFUL = (("random", True), ("state_is_all", False))

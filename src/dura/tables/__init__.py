@@ -6,7 +6,7 @@ here: comparators know what the rows mean. May touch `types`, `world` and `regis
 """
 
 from dura.tables.packed import Packed
-from dura.tables.sharded import Sharded, Spans, entity_table
+from dura.tables.sharded import Sharded, Spans, entity_table, fill
 from dura.tables.table import Collector, Gathered, Table
 
-__all__ = ["Collector", "Gathered", "Packed", "Sharded", "Spans", "Table", "entity_table"]
+__all__ = ["Collector", "Gathered", "Packed", "Sharded", "Spans", "Table", "entity_table", "fill"]
