@@ -54,7 +54,8 @@ def synth(
     """Make a graph with planted patterns and store it in a new folder. The same arguments give the same bytes.
 
     `facts` counts the facts of all splits together. Valid has `held_out` facts and test has as many; None is 5 % of all, at most
-    10,000. With `times` every fact has one of that many times. `progress` is called with the numbers of finished and of all entities.
+    10,000. With `times` every fact has one of that many times. `progress` is called with the numbers of finished and of all
+    entities.
 
     >>> synth("stored/control", entities=25_000, relations=500, facts=200_000, held_out=2000)  # doctest: +SKIP
     """
