@@ -56,7 +56,8 @@ def worker(argument: str) -> None:
     questions = questions_of(experiment, graph)
     plan = Plan(batch=job["batch"], seed=1)
     trainer = Trainer(parts.model, parts.objective, parts.regularizer, parts.optimizer, questions, plan)
-    batches = questions.batches(job["batch"], 1, 0)
+    part = world.grid().replica, world.grid().replicas
+    batches = questions.batches(job["batch"], 1, 0, part=part)
     seconds, facts, expected, bytes_ = [], 0, 0, 0
     with flushing():
         for number, batch in zip(range(job["steps"] + WARM), batches, strict=False):

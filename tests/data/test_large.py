@@ -123,6 +123,18 @@ def test_batches_of_many_questions() -> None:
     assert all(same(one, other) for one, other in zip(later, batches[3:], strict=True))
 
 
+@pytest.mark.parametrize("many", [4, 1000])
+def test_the_parts_of_a_batch_make_it_up(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(questions_module, "MANY", many)
+    facts = np.stack([np.arange(50), np.zeros(50, int), np.arange(50)[::-1]], axis=1)
+    questions = Questions.of(facts, relations=1)
+    whole = questions.batches(8, 0, 0)
+    parts = zip(*(questions.batches(8, 0, 0, part=(i, 3)) for i in range(3)), strict=True)
+    for batch, pieces in zip(whole, parts, strict=True):
+        assert np.concatenate([piece.head for piece in pieces]).tolist() == batch.head.tolist()
+        assert max(map(len, pieces)) - min(map(len, pieces)) <= 1
+
+
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("columns", [3, 4])
 def test_single_facts_are_made_when_taken(columns: int) -> None:

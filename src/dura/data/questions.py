@@ -145,14 +145,19 @@ class Questions:
             found += np.bincount(self.answers[at : at + MANY], minlength=entities)
         return found
 
-    def batches(self, size: int, seed: int, epoch: int, start: int = 0) -> Iterator[Questions]:
+    def batches(
+        self, size: int, seed: int, epoch: int, start: int = 0, *, part: tuple[int, int] = (0, 1)
+    ) -> Iterator[Questions]:
         """Batches of `size` questions in an order fixed by (seed, epoch), beginning with batch number `start`.
 
-        Many questions are shuffled by blocks, see `dura.data.large`.
+        Many questions are shuffled by blocks, see `dura.data.large`. With `part` (i, n) only the i-th of n parts of each batch is
+        read; the n parts make up the batch.
         """
+        number, parts = part
         for window, order in self._windows(size, seed, epoch, start):
             for at in range(0, len(order), size):
-                yield window.take(order[at : at + size])
+                batch = order[at : at + size]
+                yield window.take(batch[len(batch) * number // parts : len(batch) * (number + 1) // parts])
 
     def _windows(self, size: int, seed: int, epoch: int, start: int) -> Iterator[tuple[Questions, IntArray]]:
         """Questions that are shuffled together, and the rest of their order. Few questions are all shuffled together."""

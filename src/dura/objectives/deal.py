@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 import numpy as np
+import torch
 
 from dura import world
 from dura.data.questions import Questions
@@ -13,10 +14,12 @@ from dura.data.questions import Questions
 
 @dataclass(frozen=True)
 class Deal:
-    """A batch and its parts."""
+    """The part of a batch that this process has, and how large the whole batch is."""
 
-    whole: Questions
-    """The batch of all processes."""
+    questions: int
+    """How many questions the batch of all processes has."""
+    facts: int
+    """How many facts the batch of all processes has."""
     group: Questions
     """The questions that this process scores its own targets for: those of its replica."""
     mine: Questions
@@ -25,26 +28,19 @@ class Deal:
     """How many questions of the group each shard has as its own."""
 
     @classmethod
-    def of(cls, batch: Questions) -> Deal:
-        """Deal the questions of a batch out to replicas, and those of a replica to its shards, in order and evenly."""
+    def of(cls, group: Questions) -> Deal:
+        """Deal the questions of a replica, which are its part of the batch, out to its shards, in order and evenly."""
         grid = world.grid()
         if grid.groups is None:
-            return cls(batch, batch, batch, (len(batch),))
-        edges = _edges(len(batch), grid.replicas)
-        group = _part(batch, edges, grid.replica)
-        edges = _edges(len(group), grid.shards)
+            return cls(len(group), group.facts, group, group, (len(group),))
+        questions, facts = world.total(torch.tensor([len(group), group.facts]), "replicas").tolist()
+        edges = [len(group) * i // grid.shards for i in range(grid.shards + 1)]
         sizes = tuple(b - a for a, b in pairwise(edges))
-        return cls(batch, group, _part(group, edges, grid.shard), sizes)
+        first, last = edges[grid.shard : grid.shard + 2]
+        mine = group if grid.shards == 1 else group.take(np.arange(first, last))
+        return cls(questions, facts, group, mine, sizes)
 
     @property
     def parts(self) -> list[slice]:
         """The questions of the group that each shard has."""
         return [slice(end - size, end) for size, end in zip(self.sizes, accumulate(self.sizes), strict=True)]
-
-
-def _edges(count: int, parts: int) -> list[int]:
-    return [count * i // parts for i in range(parts + 1)]
-
-
-def _part(batch: Questions, edges: list[int], at: int) -> Questions:
-    return batch if len(edges) == 2 else batch.take(np.arange(edges[at], edges[at + 1]))

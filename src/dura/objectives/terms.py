@@ -56,7 +56,7 @@ class Objective:
         """The loss of a batch, and a scalar that carries its gradient: call backward on it.
 
         The gradients of tables are added to them at once; what flows through `query` flows when backward runs. If several
-        processes work on the batch, `query` has the queries of `batch.mine`, and the loss is this process's part of the sum.
+        processes work on a batch, `query` has the queries of `batch.mine`, and the loss is this process's part of the sum.
         """
         deal = batch if isinstance(batch, Deal) else Deal.of(batch)
         loss, carrier = query.new_zeros(()), query.new_zeros(())
@@ -71,7 +71,7 @@ def _tails(term: Term, model: Model, query: Tensor, deal: Deal, seed: int) -> tu
     """(head, relation, ?): one call for all questions, or one for each group that shares its targets."""
     batch = deal.group
     answers = torch.as_tensor(batch.answers).to(query.device, torch.long)
-    share, each = _shares(term, query, batch, answers), term.weight / len(deal.whole)
+    share, each = _shares(term, query, batch, answers), term.weight / deal.questions
     fixed, replica = query.detach(), REPLICA_STEP * world.grid().replica
     table = model.target_table if not model.grouped_by else None
     if isinstance(table, Sharded):
@@ -215,7 +215,7 @@ class _Whole:
 
 def _between(term: Term, model: Model, query: Tensor, deal: Deal, seed: int) -> tuple[Tensor, Tensor]:
     """(head, ?, tail) or (head, relation, tail, ?): every fact is one question, over all relations or all times."""
-    each, facts = deal.mine.one_by_one(), deal.whole.facts
+    each, facts = deal.mine.one_by_one(), deal.facts
     ask: Literal["relations", "times"] = "relations" if term.ask == "relations" else "times"
     hole = each.relation if ask == "relations" else each.time
     if hole is None:

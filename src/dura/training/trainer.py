@@ -80,7 +80,7 @@ class Trainer:
         self.steps_in_epoch = math.ceil(len(questions) / plan.batch)
         self._saved_at = time.monotonic()
         self._collapsed, self._penalty = False, math.inf
-        self._wishes = (False, False)
+        self._wishes, self._facts = (False, False), 0
         self._tails = regularizer.reads_tails or any(term.ask != "tails" for term in objective.terms)
 
     # -- the loop ---------------------------------------------------------------------------------------------------
@@ -102,7 +102,8 @@ class Trainer:
         if self.redraw is not None:
             self.questions = self.redraw(p.epoch)
             self.steps_in_epoch = math.ceil(len(self.questions) / self.plan.batch)
-        for batch in self.questions.batches(self.plan.batch, self.plan.seed, p.epoch, start=p.step):
+        part = world.grid().replica, world.grid().replicas
+        for batch in self.questions.batches(self.plan.batch, self.plan.seed, p.epoch, start=p.step, part=part):
             began = time.perf_counter()
             loss, penalty = self.step(batch)
             p = self.progress
@@ -113,7 +114,7 @@ class Trainer:
                 steps=p.steps + 1,
                 loss=p.loss + loss,
                 penalty=p.penalty + penalty,
-                facts=p.facts + batch.facts,
+                facts=p.facts + self._facts,
                 seconds=p.seconds + spent,
                 epoch_seconds=p.epoch_seconds + spent,
             )
@@ -123,7 +124,7 @@ class Trainer:
         self._end_of_epoch()
 
     def step(self, batch: Questions) -> tuple[float, float]:
-        """One step of the optimizer on a batch. Returns (loss, penalty)."""
+        """One step of the optimizer on a batch, of which each replica has its part. Returns (loss, penalty)."""
         seed = self._draw()
         # A batch of one question has no variance: batch norm then uses its running mean and variance.
         self.model.train(not (self._normed and len(batch) == 1))
@@ -139,7 +140,7 @@ class Trainer:
     def _gradients(self, batch: Questions, seed: int) -> tuple[float, float]:
         """Loss and penalty of a batch, with all gradients collected, those of other processes too."""
         deal = Deal.of(batch)
-        own = deal.mine
+        own, self._facts = deal.mine, deal.facts
         fetch(self.model, deal, self._tails)
         head, relation, question, answers = (
             torch.as_tensor(ids).to(self.device, torch.long)
@@ -148,7 +149,7 @@ class Trainer:
         time = None if own.time is None else torch.as_tensor(own.time).to(self.device, torch.long)
         factors = self.model.factors(head, relation, question, answers, time)
         loss, carrier = self.objective(self.model, factors.query, deal, seed)
-        penalty = self.regularizer(replace(factors, whole=batch.facts))
+        penalty = self.regularizer(replace(factors, whole=deal.facts))
         smooth = self.smooth() if world.grid().rank == 0 else 0.0  # gradients are summed, and this one counts once
         # A scalar that carries the gradients: if backward is given tensors, torch imports sympy, which takes most of a second.
         if (total := torch.add(carrier, penalty)).requires_grad:
