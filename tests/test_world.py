@@ -33,6 +33,9 @@ def test_torchrun_says_which_process_this_is(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_process_that_cannot_find_the_others_does_not_train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(BadInput, match="RANK is not set, but with WORLD_SIZE=2 it must be a number from 0 to 1"):
+        dura.fit(random_graph(), epochs=1, out=tmp_path / "run")
+    monkeypatch.setenv("RANK", "0")
     monkeypatch.delenv("MASTER_ADDR", raising=False)
     with pytest.raises(BadInput, match="WORLD_SIZE is set, but MASTER_ADDR or MASTER_PORT is not"):
         dura.fit(random_graph(), epochs=1, out=tmp_path / "run")
