@@ -7,7 +7,6 @@ rows that a step reads, all in one exchange, and `settle` sends their gradients 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -43,10 +42,6 @@ class Spans:
     def sizes(self) -> tuple[int, ...]:
         """How many rows each shard holds."""
         return tuple(b - a for a, b in pairwise(self.edges))
-
-    def owner(self, row: int) -> int:
-        """Which shard holds a row."""
-        return bisect_right(self.edges, row) - 1
 
     def cut(self, ids: Tensor) -> list[int]:
         """How many of these ascending ids each shard holds."""

@@ -78,11 +78,6 @@ class Table(nn.Parameter):
         table._index, table._rows, table._whole, table._live, table._clean = [], [], False, False, False
         return table
 
-    @property
-    def span(self) -> tuple[int, int]:
-        """The first row that is here and the one after the last: all of them."""
-        return 0, len(self)
-
     def read(self, index: Tensor) -> Tensor:
         """The rows at `index`. When backward runs, their gradient is added to the table's in place."""
         if not torch.is_grad_enabled():

@@ -30,7 +30,7 @@ def join(shards: int = 0, replicas: int = 1, device: str = "cpu", seconds: float
         error.shared = True
         raise error
     groups = _start(shards, replicas, device, seconds)
-    here.grid = Grid(shards, replicas, rank(), groups, device, seconds)
+    here.grid = Grid(shards, replicas, rank(), groups)
     return here.grid
 
 

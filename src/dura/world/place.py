@@ -30,8 +30,6 @@ class Grid:
     rank: int = 0
     groups: Mapping[str, Any] | None = None
     """The process groups of torch by `Over`; None if there is one process."""
-    device: str = "cpu"
-    seconds: float = SECONDS
 
     @property
     def shard(self) -> int:
