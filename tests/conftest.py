@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+import literals  # noqa: F401  (fills the tables of formulas)
+
 # Modules of other packages that add their literal formulas to the tables of `oracles`, so that the laws hold for them too.
 for module in os.environ.get("DURA_TEST_LITERALS", "").split():
     importlib.import_module(module)

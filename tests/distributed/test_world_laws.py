@@ -15,10 +15,15 @@ from dura.inference.predict import predict
 from dura.models import MODELS
 from dura.types import Sizes
 from graphs import graph_for
+from oracles import SEMANTIC
 from worlds import in_world
 
 GOLDEN = worlds.golden()
-PLAIN = [name for name, curve in GOLDEN.stored().items() if curve != GOLDEN.REFUSED and not name.endswith("/negatives")]
+PLAIN = [
+    name
+    for name, curve in GOLDEN.stored().items()
+    if curve != GOLDEN.REFUSED and not name.endswith("/negatives") and name.startswith(SEMANTIC)
+]
 VARIANTS = ("/cross-entropy-w0", "/sampled-frequency")
 """Objectives that two models stand for."""
 RELATIVE, ABSOLUTE = 5e-6, 5e-7
@@ -50,6 +55,14 @@ def test_what_needs_all_entities_in_one_process_is_refused() -> None:
         assert all(isinstance(found[name], dict) for name in names)
 
 
+def test_a_model_whose_entities_cannot_be_spread_is_refused_and_trains_as_replicas() -> None:
+    names = ["transe/fro/all", "rotate/fro/sample"]
+    for found in in_world(2, "curves", {"names": names, "replicas": 1}):
+        assert all("cannot be spread over processes: set world.shards = 1" in found[name] for name in names)
+    for found in in_world(2, "curves", {"names": names, "replicas": 2}):
+        assert all(isinstance(found[name], dict) for name in names)
+
+
 EDGES = {
     2: [[0, 10, 20], [0, 1, 20], [0, 3, 20], [0, 19, 20], [0, 0, 20]],
     4: [[0, 5, 10, 15, 20], [0, 2, 4, 4, 20]],
@@ -60,7 +73,7 @@ EDGES = {
 def test_ranks_and_answers_depend_neither_on_the_number_nor_on_the_sizes_of_shards(
     processes: int, block: int | None
 ) -> None:
-    models = MODELS.names() if processes == 2 else ["complex", "trescal"]
+    models = list(SEMANTIC) if processes == 2 else ["complex", "trescal"]
     expected = {model: _in_one_process(model) for model in models}
     cuts = [(model, edges) for model in models for edges in EDGES[processes]]
     argument = {"models": models, "edges": EDGES[processes], "block": block}

@@ -13,10 +13,10 @@ from dura.evaluation import Result, evaluate, rank
 from dura.models import MODELS, ComplEx, Model
 from dura.types import SPLITS, BadInput, Filter
 from graphs import dated_graph, random_graph
-from oracles import literal_relation, literal_score
+from oracles import SEMANTIC, literal_relation, literal_score
 from plain import table_of
 
-TEMPORAL = [name for name, kind in MODELS.items() if kind.temporal]
+TEMPORAL = [name for name in SEMANTIC if MODELS.get(name).temporal]
 Counts = list[tuple[int, int, int]]
 
 

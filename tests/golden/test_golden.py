@@ -31,7 +31,7 @@ import torch
 
 import dura
 from dura import BadInput, Experiment, Graph
-from dura.models import MODELS
+from dura.models import MODELS, SemanticMatching
 from dura.objectives import CANDIDATES, LOSSES
 from dura.regularizers import REGULARIZERS
 from dura.runs.run import train
@@ -95,6 +95,9 @@ def combinations() -> dict[str, Combination]:
     """
     rows: dict[str, Combination] = {}
     for model, kind in MODELS.items():
+        if not issubclass(kind, SemanticMatching):
+            rows |= _of_another_kind(model)
+            continue
         for regularizer in REGULARIZERS:
             for objective, options in OBJECTIVE.items():
                 tables = _tables(model, regularizer, objective=options)
@@ -103,6 +106,21 @@ def combinations() -> dict[str, Combination]:
                     smooth = {**tables, "smoothness": SMOOTH}
                     rows[f"{model}/{regularizer}/{objective}/smooth"] = Combination(smooth, _facts(model))
     return rows | _others() | _losses_and_terms()
+
+
+def _of_another_kind(model: str) -> dict[str, Combination]:
+    """A model that most regularizers are not defined for: over all entities, over a sample, and with its own defaults."""
+    rows, plain = dict[str, Combination](), _tables(model, "fro")
+    del plain["objective"]
+    few: dict[str, Any] = {"candidates": {"name": "negatives", "count": 7}}
+    variants: dict[str, dict[str, Any]] = {
+        "all": {},
+        "sample": {"candidates": {"name": "sample", "samples": 10}},
+        "self-adversarial": {**few, "loss": {"name": "self-adversarial"}},
+    }
+    for name, changed in variants.items():
+        rows[f"{model}/fro/{name}"] = Combination({**plain, **changed}, _facts(model))
+    return rows
 
 
 def _losses_and_terms() -> dict[str, Combination]:
@@ -134,6 +152,8 @@ def _others() -> dict[str, Combination]:
     """The other settings that decide numbers, one at a time."""
     rows: dict[str, Combination] = {}
     for model, kind in MODELS.items():
+        if not issubclass(kind, SemanticMatching):
+            continue
         regularizer = "dura1" if kind.temporal else "dura"
         tables, facts = _tables(model, regularizer), _facts(model)
         rows[f"{model}/{regularizer}/facts"] = Combination(tables, facts, {"batching": "facts"})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dura.models import comparators
-from dura.models.comparators import L1, L2, Biased, Comparator, Dot, Modulus, SquaredL2
+from dura.models.comparators import L1, L2, Biased, Comparator, Dot, Modulus, SquaredL2, base
 from dura.tables import Gathered, Table
 from dura.tables.packed import Csr, Small
 
@@ -22,17 +22,19 @@ def literal_modulus(q: Tensor, t: Tensor) -> Tensor:
     return -torch.stack([torch.sqrt(a * a + b * b) for a, b in pairs]).sum()
 
 
-LITERAL: dict[str, tuple[Comparator, Callable[[Tensor, Tensor], Tensor], int]] = {
-    "dot": (Dot(), lambda q, t: sum(a * b for a, b in zip(q, t, strict=True)), 0),
-    "squared-l2": (SquaredL2(), lambda q, t: -((q - t) ** 2).sum(), 0),
-    "l2": (L2(), lambda q, t: -((q - t) ** 2).sum().sqrt(), 0),
-    "l1": (L1(), lambda q, t: -(q - t).abs().sum(), 0),
-    "modulus": (Modulus(), literal_modulus, 0),
-    "biased-dot": (Biased(Dot()), lambda q, t: (q * t[:-1]).sum() + t[-1], 1),
-    "biased-l2": (Biased(SquaredL2()), lambda q, t: -((q - t[:-1]) ** 2).sum() + t[-1], 1),
-    "biased-l1": (Biased(L1()), lambda q, t: -(q - t[:-1]).abs().sum() + t[-1], 1),
+W = 6
+LITERAL: dict[str, tuple[Comparator, Callable[[Tensor, Tensor], Tensor], tuple[int, int]]] = {
+    "dot": (Dot(), lambda q, t: sum(a * b for a, b in zip(q, t, strict=True)), (W, W)),
+    "squared-l2": (SquaredL2(), lambda q, t: -((q - t) ** 2).sum(), (W, W)),
+    "l2": (L2(), lambda q, t: -((q - t) ** 2).sum().sqrt(), (W, W)),
+    "l1": (L1(), lambda q, t: -(q - t).abs().sum(), (W, W)),
+    "modulus": (Modulus(), literal_modulus, (W, W)),
+    "biased-dot": (Biased(Dot()), lambda q, t: (q * t[:-1]).sum() + t[-1], (W, W + 1)),
+    "biased-l2": (Biased(SquaredL2()), lambda q, t: -((q - t[:-1]) ** 2).sum() + t[-1], (W, W + 1)),
+    "biased-both": (Biased(Dot(), both=True), lambda q, t: (q[:-1] * t[:-1]).sum() + q[-1] + t[-1], (W, W)),
+    "biased-l1": (Biased(L1()), lambda q, t: -(q - t[:-1]).abs().sum() + t[-1], (W, W + 1)),
 }
-"""Comparator, formula of one pair, and how many numbers a target has more than a query."""
+"""Comparator, formula of one pair, and how many numbers a query and a target have."""
 
 
 @pytest.fixture(params=list(LITERAL))
@@ -40,9 +42,10 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def drawn(name: str, m: int = 5, n: int = 7, w: int = 6, seed: int = 0) -> tuple[Tensor, Tensor]:
+def drawn(name: str, m: int = 5, n: int = 7, seed: int = 0) -> tuple[Tensor, Tensor]:
     torch.manual_seed(seed)
-    return torch.randn(m, w).double(), torch.randn(n, w + LITERAL[name][2]).double()
+    widths = LITERAL[name][2]
+    return torch.randn(m, widths[0]).double(), torch.randn(n, widths[1]).double()
 
 
 def literal_scores(name: str, query: Tensor, targets: Tensor) -> Tensor:
@@ -116,14 +119,14 @@ def test_blocks_do_not_change_the_result(part: int, m: int, n: int, seed: int) -
         slopes = torch.randn(m, n).double()
         whole, table = comparator.scores(query, targets), Table(targets)
         by_query = comparator.pull(slopes.clone(), query, table)
-        before, comparators.PART = comparators.PART, part
+        before, base.PART = base.PART, part
         try:
             again = Table(targets.clone())
             torch.testing.assert_close(comparator.scores(query, targets), whole)
             torch.testing.assert_close(comparator.pull(slopes.clone(), query, again), by_query)
             torch.testing.assert_close(again.gradient(), table.gradient())
         finally:
-            comparators.PART = before
+            base.PART = before
 
 
 @pytest.mark.parametrize("kind", ["int8", "sparse"])

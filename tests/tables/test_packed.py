@@ -15,6 +15,7 @@ from dura.objectives import All, Softmax, objective_of
 from dura.tables import packed as module
 from dura.tables.packed import NUMBER_TYPES, Csr, NumberType, Packed, Small, index_type, open_packed
 from dura.types import BadInput, DuraError, Sizes
+from oracles import SEMANTIC
 
 every_kind = pytest.mark.parametrize("kind", NUMBER_TYPES)
 SIZES = Sizes(entities=300, relations=3, times=4)
@@ -95,7 +96,7 @@ def test_fingerprints_are_equal_exactly_where_rows_are(kind: NumberType) -> None
     assert len(Small.of(signs, "float32").fingerprints().unique(dim=0)) == 3
 
 
-@pytest.mark.parametrize("name", MODELS.names())
+@pytest.mark.parametrize("name", SEMANTIC)
 @every_kind
 def test_every_model_scores_with_packed_tables_as_with_the_rows_they_hold(name: str, kind: NumberType) -> None:
     torch.manual_seed(1)

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import dura
-from doubles import built, known, law_models
+from doubles import built, collected, known, law_models
 from dura import Experiment
 from dura.evaluation import rank
 from dura.models import MODELS
-from dura.objectives import All, Softmax, objective_of
+from dura.objectives import All, Negatives, Softmax, objective_of
 from dura.regularizers import REGULARIZERS
 from dura.runs.run import resume, train
 from dura.runs.trained import Trained
@@ -25,6 +25,7 @@ from dura.training.optimizers import optimizer
 from dura.training.trainer import Interrupted, Plan, Trainer
 from dura.types import Ranks
 from graphs import graph_for
+from oracles import SCORES, formula
 
 
 @pytest.fixture(params=law_models())
@@ -97,6 +98,43 @@ def test_ten_steps_lower_the_loss(name: str) -> None:
     t = trainer(name, Plan(batch=10_000))
     losses = [t.step(t.questions)[0] for _ in range(11)]
     assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("candidates", ["all", "negatives"])
+def test_a_step_has_the_gradients_of_the_literal_loss(name: str, candidates: str) -> None:
+    """The formula of one fact, summed over all of them, against what the comparator and the objective make of a batch."""
+    graph = graph_for(name)
+    model = built(name, graph.sizes)
+    if any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in model.modules()):
+        model.eval()  # a literal formula has no other facts in its batch
+    drawn = Negatives(3, filtered=False)
+    objective = objective_of({"tails": 1.0}, Softmax(), All() if candidates == "all" else drawn)
+    batch = graph.questions.take(np.arange(0, len(graph.questions), 5))
+    objective.prepare(graph.questions, model)
+    ids = [
+        torch.as_tensor(one).long()
+        for one in (batch.head, batch.relation, *([] if batch.time is None else [batch.time]))
+    ]
+    loss, carrier = objective(model, model.query(*ids), batch, 4)
+    carrier.backward()
+    free = {key: table.detach().clone().requires_grad_() for key, table in model.named_parameters()}
+    score, rivals = formula(SCORES, name), drawn.drawn(batch, 4) if candidates == "negatives" else None
+    literal = torch.zeros(()).double()
+    for number, (at, answer) in enumerate(zip(batch.question.tolist(), batch.answers.tolist(), strict=True)):
+        asked = int(batch.head[at]), int(batch.relation[at])
+        time = 0 if batch.time is None else int(batch.time[at])
+        others = range(graph.sizes.entities) if rivals is None else [answer] + [
+            one for one, out in zip(*(part[number].tolist() for part in rivals), strict=True) if not out
+        ]  # fmt: skip
+        scores = torch.stack([score(model.state() | free, *asked, one, time) for one in others])
+        own = score(model.state() | free, *asked, answer, time)
+        literal = literal + (torch.logsumexp(scores, 0) - own) / batch.facts
+    literal.backward()
+    torch.testing.assert_close(loss, literal.detach(), rtol=1e-10, atol=1e-10)
+    for key, table in model.named_parameters():
+        wanted = free[key].grad
+        expected = torch.zeros_like(table) if wanted is None else wanted
+        torch.testing.assert_close(collected(table), expected, rtol=1e-8, atol=1e-10)
 
 
 def test_a_batch_with_one_question_works(name: str) -> None:

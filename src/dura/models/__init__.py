@@ -31,6 +31,8 @@ MODELS: Registry[Model] = Registry(
         "tcomplex": "dura.models.temporal:TComplEx",
         "tntcomplex": "dura.models.temporal:TNTComplEx",
         "trescal": "dura.models.temporal:TRESCAL",
+        "transe": "dura.models.distance:TransE",
+        "rotate": "dura.models.distance:RotatE",
     },
     "dura.models.model:Model",
 )

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from dura.models.comparators import Comparator, Dot
 from dura.tables import Packed, Table
-from dura.types import BadInput, Factors, Sizes, Traits
+from dura.types import BadInput, Factors, IntArray, Sizes, Traits
 
 LARGEST_RANK = 100_000
 Ask = Literal["relations", "times"]
@@ -47,6 +47,8 @@ class Model(nn.Module, ABC):
     """What the targets depend on. Questions are then answered in groups that share it."""
     state_is_all: ClassVar[bool] = False
     """True if the constructor computes nothing that is not in `state`. Opening a run then builds no random tables."""
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Tables of settings that suit this model, for whoever chooses it by name and says nothing else. See `runs/choices.py`."""
     renamed: ClassVar[Mapping[str, str]] = {}
     """Names that tables had in older checkpoints, and their names now."""
 
@@ -136,6 +138,38 @@ class Model(nn.Module, ABC):
 
     def fetch(self, heads: Sequence[Tensor], answers: Sequence[Tensor]) -> None:
         """Bring rows from other processes before a step: `heads[i]` and `answers[i]` are those that shard i reads."""
+
+    @property
+    def timeline(self) -> tuple[Table, int] | None:
+        """The table of times that smoothness looks at, and how many reals one of its numbers has. None if there is none."""
+        return None
+
+    # -- what happens while it is trained -------------------------------------------------------------------------
+
+    def observe(self, facts: IntArray, times: Sequence[str]) -> None:
+        """See the training facts [n, 3 or 4] and the names of the times, once before training begins or continues.
+
+        Most models need neither. What a model computes here and needs for its answers must be in a buffer: an opened run does not
+        call this.
+        """
+
+    def lesson(self, epoch: int, times: IntArray | None) -> IntArray | None:
+        """Which questions an epoch (counted from 0) asks, as positions in `times`, the time of each question. None means all.
+
+        A model that learns in stages may ask others in each. The trainer calls this before each epoch, and again if a run continues
+        in the middle of one, so the answer must follow from the epoch and the state of the model at its beginning.
+        """
+        return None
+
+    def penalty(self, head: Tensor, relation: Tensor, answers: Tensor, time: Tensor | None) -> Tensor | None:
+        """A penalty of the model itself, such as a soft constraint: a mean over the facts of a batch, added to the regularizer's.
+
+        Item i of each argument belongs to fact i.
+        """
+        return None
+
+    def constrain(self) -> None:
+        """Bring the tables back to where they must be, after each step of the optimizer."""
 
     # -- what derives from it -------------------------------------------------------------------------------------
 

@@ -38,6 +38,11 @@ class Temporal(SemanticMatching):
         super().add_tables()
         self.times = Table(torch.empty(self.sizes.times, *self.family.shape(self.rank)))
 
+    @property
+    def timeline(self) -> tuple[Table, int]:
+        """All times."""
+        return self.times, 2 if self.family.complex else 1
+
     def factors(
         self, head: Tensor, relation: Tensor, question: Tensor, answers: Tensor, time: Tensor | None = None
     ) -> Factors:

@@ -37,8 +37,8 @@ class TargetRows(Protocol):
     def every(self) -> Collector:
         """All entities."""
 
-    def some(self, entities: Tensor) -> Collector:
-        """The rows of these entities."""
+    def some(self, entities: Tensor, questions: Tensor | None = None) -> Collector:
+        """The rows of these entities. `questions` says to which question of the batch each belongs, if its row depends on that."""
 
     def flush(self) -> None:
         """Hand the gradients of `some` rows over now, so that their memory is free again."""
@@ -241,7 +241,9 @@ class Negatives(Candidates):
         size = max(1, NEGATIVE_NUMBERS // (self.count * max(1, query.shape[1])))
         for a in range(0, len(row), size):
             part = slice(a, a + size)
-            q, truths, negatives = query[row[part]], targets.some(answers[part]), targets.some(ids[part].flatten())
+            q, own = query[row[part]], row[part]
+            truths = targets.some(answers[part], own)
+            negatives = targets.some(ids[part].flatten(), own.repeat_interleave(self.count))
             rivals = negatives.rows.view(len(q), self.count, -1)
             positive = comparator.pairs(q, truths.rows)
             negative = comparator.pairs(q[:, None], rivals).masked_fill(out[part], -torch.inf)

@@ -76,8 +76,8 @@ def _tails(term: Term, model: Model, query: Tensor, deal: Deal, seed: int) -> tu
     table = model.target_table if not model.grouped_by else None
     if isinstance(table, Sharded):
         return _spread(term, model, table, query, deal, Batch(batch, fixed, _Targets(model), share, each, seed))
-    if not model.grouped_by:
-        rows = _Targets(model)
+    if not model.grouped_by or term.candidates.kind == "negatives":
+        rows = _targets(model, batch, query)
         one = Batch(batch, fixed, rows, share, each, seed, replica)
         loss, gradient = term.candidates(model.comparator, term.loss, one)
         return loss, query.flatten() @ gradient.flatten() + rows.settle()
@@ -85,7 +85,7 @@ def _tails(term: Term, model: Model, query: Tensor, deal: Deal, seed: int) -> tu
     for number, (index, facts) in enumerate(_groups(model, batch)):
         at = torch.as_tensor(index).to(query.device)
         part = batch.take(index)
-        rows = _Targets(model, *(_one(ids, query) for ids in (part.relation, part.time)))
+        rows = _targets(model, part.take(np.zeros(1, dtype=np.int64)), query)
         mine = share[torch.as_tensor(facts).to(query.device)]
         group = Batch(part, fixed[at], rows, mine, each, seed, number + replica)
         value, by_query = term.candidates(model.comparator, term.loss, group)
@@ -125,9 +125,10 @@ def _shares(term: Term, query: Tensor, batch: Questions, answers: Tensor) -> Ten
     return share if term.weight == 1 else share * term.weight
 
 
-def _one(ids: object, like: Tensor) -> Tensor | None:
-    """The id that a group shares [1]."""
-    return None if ids is None else torch.as_tensor(ids)[:1].to(like.device, torch.long)
+def _targets(model: Model, batch: Questions, like: Tensor) -> _Targets:
+    """The targets of questions. They depend on the relation or the time of each question only if the model says so."""
+    ids = (batch.relation, batch.time) if model.grouped_by else ()
+    return _Targets(model, *(None if one is None else torch.as_tensor(one).to(like.device, torch.long) for one in ids))
 
 
 def _groups(model: Model, batch: Questions) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -145,7 +146,7 @@ def _groups(model: Model, batch: Questions) -> list[tuple[np.ndarray, np.ndarray
 
 
 class _Targets:
-    """The targets of some questions, and where their gradient goes."""
+    """The targets of some questions, and where their gradient goes. Relations and times are those of each question, or shared."""
 
     def __init__(self, model: Model, relation: Tensor | None = None, time: Tensor | None = None) -> None:
         self.model, self.relation, self.time = model, relation, time
@@ -162,9 +163,9 @@ class _Targets:
             return self._computed(None)
         return self.table if self.table.requires_grad else Gathered(self.table.rows)
 
-    def some(self, entities: Tensor) -> Collector:
+    def some(self, entities: Tensor, questions: Tensor | None = None) -> Collector:
         if self.table is None:
-            return self._computed(entities)
+            return self._computed(entities, questions)
         rows = Gathered(self.table.rows.index_select(0, entities))
         if self.table.requires_grad:
             self._picked.append((entities, rows))
@@ -174,11 +175,13 @@ class _Targets:
         if (live := self.settle()).requires_grad:
             live.backward()
 
-    def _computed(self, entities: Tensor | None) -> Collector:
-        count = self.model.sizes.entities if entities is None else len(entities)
-        relation, time = (
-            ids if ids is None or entities is None else ids.expand(count) for ids in (self.relation, self.time)
-        )
+    def _computed(self, entities: Tensor | None, questions: Tensor | None = None) -> Collector:
+        def of_each(ids: Tensor | None) -> Tensor | None:
+            if ids is None or entities is None:
+                return ids
+            return ids.expand(len(entities)) if questions is None or len(ids) == 1 else ids[questions]
+
+        relation, time = of_each(self.relation), of_each(self.time)
         live = self.model.targets(entities, relation, time)
         assert isinstance(live, Tensor)
         rows = Gathered(live.detach())
@@ -206,7 +209,7 @@ class _Whole:
     def every(self) -> Collector:
         return self.rows
 
-    def some(self, entities: Tensor) -> Collector:
+    def some(self, entities: Tensor, questions: Tensor | None = None) -> Collector:
         raise NotImplementedError("relations and times are compared with all others")
 
     def flush(self) -> None:

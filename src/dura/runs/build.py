@@ -16,7 +16,7 @@ from dura import world
 from dura.config import Component, Experiment
 from dura.data.graph import Graph
 from dura.data.questions import Questions
-from dura.models import MODELS, Dot, Model, Temporal, adopt
+from dura.models import MODELS, Dot, Model, SemanticMatching, adopt
 from dura.objectives import CANDIDATES, LOSSES, Objective, objective_of
 from dura.registry import Registry
 from dura.regularizers import REGULARIZERS, Regularizer, Smoothness
@@ -91,7 +91,7 @@ def build(experiment: Experiment, sizes: Sizes) -> Parts:
         objective,
         regularizer,
         optimizer(settings.name, settings.options, model.parameters()),
-        _smoothness(experiment, kind.diagonal),
+        _smoothness(experiment, _dense(kind)),
     )
 
 
@@ -160,9 +160,9 @@ def _check_times(experiment: Experiment, kind: type[Model], sizes: Sizes) -> Non
             f"the facts of this graph have times, but {name!r} is a static model: use 'tcomplex', or read the graph without "
             "its times (--columns 0,1,2)"
         )
-    if smooth.weight and not issubclass(kind, Temporal):
-        raise BadInput(f"smoothness.weight is {smooth.weight}, but {name!r} has no times")
-    if smooth.weight and not kind.diagonal and smooth.p not in ("auto", 2):
+    if smooth.weight and kind.timeline is Model.timeline:
+        raise BadInput(f"smoothness.weight is {smooth.weight}, but {name!r} has no times that could be smooth")
+    if smooth.weight and _dense(kind) and smooth.p not in ("auto", 2):
         raise BadInput(
             f"smoothness.p is {smooth.p}, but the times of {name!r} are matrices: only p = 2 is defined for them"
         )
@@ -181,10 +181,15 @@ def _check_terms(experiment: Experiment, kind: type[Model]) -> None:
             )
 
 
-def _smoothness(experiment: Experiment, diagonal: bool) -> Smoothness:
-    """Λ_p. If no p is chosen, it is 3 for diagonal relations and 2 for matrices."""
+def _dense(kind: type[Model]) -> bool:
+    """True if relations and times are matrices."""
+    return issubclass(kind, SemanticMatching) and not kind.diagonal
+
+
+def _smoothness(experiment: Experiment, dense: bool) -> Smoothness:
+    """Λ_p. If no p is chosen, it is 2 for matrices and 3 for rows."""
     p = experiment.smoothness.p
-    return Smoothness(experiment.smoothness.weight, p if p != "auto" else 3 if diagonal else 2)
+    return Smoothness(experiment.smoothness.weight, p if p != "auto" else 2 if dense else 3)
 
 
 def open_model(experiment: Experiment, sizes: Sizes, state: Mapping[str, Tensor], device: str) -> Model:

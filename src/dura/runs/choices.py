@@ -52,10 +52,10 @@ class Choices:
             "training.device": device,
             **(settings or {}),
         }
-        chosen = {path: value for path, value in given.items() if value is not None}
-        self._late = {path: value for path, value in chosen.items() if path.partition(".")[0] in _BY_TIMES}
+        self._chosen = {path: value for path, value in given.items() if value is not None}
+        self._late = {path: value for path, value in self._chosen.items() if path.partition(".")[0] in _BY_TIMES}
         self._base = read_preset(preset) if preset else None
-        early = {path: value for path, value in chosen.items() if path not in self._late}
+        early = {path: value for path, value in self._chosen.items() if path not in self._late}
         self.start = (self._base or Experiment()).with_values(early)
 
     def experiment(self, *, dated: bool, graph: GraphSettings | None = None) -> Experiment:
@@ -64,7 +64,7 @@ class Choices:
         if dated and self._base is None:
             default = Experiment.of_dated_facts()
             experiment = replace(experiment, **{table: getattr(default, table) for table in _BY_TIMES})
-        experiment = experiment.with_values({**self._same_rank(experiment), **self._late})
+        experiment = self._for_model(experiment).with_values(self._late)
         # The expected results of a preset hold only if nothing in it is changed.
         return experiment if experiment == self._base else replace(experiment, expected={})
 
@@ -72,14 +72,25 @@ class Choices:
         """All that was chosen, as one text."""
         return repr((sorted(self.start.by_path().items()), sorted(self._late.items())))
 
-    def _same_rank(self, experiment: Experiment) -> dict[str, Any]:
-        """The rank of the preset's or default model, for another model that was chosen, if it has a rank."""
+    def _for_model(self, experiment: Experiment) -> Experiment:
+        """The settings that suit the chosen model, if it is not that of the preset or the default: see `Model.defaults`.
+
+        They replace whole tables, but never what was chosen. A model without a rank of its own gets that of the model before it.
+        """
         name, rank = self._late.get("model.name"), experiment.model.options.get("rank")
-        if name is None or name == experiment.model.name or rank is None:
-            return {}
+        if name is None or name == experiment.model.name:
+            return experiment
         from dura.models import MODELS
 
-        return {"model.rank": rank} if "rank" in MODELS.options(name) else {}
+        suits = {table: dict(values) for table, values in MODELS.get(name).defaults.items()}
+        same = {"rank": rank} if rank is not None and "rank" in MODELS.options(name) else {}
+        suits["model"] = {"name": name, **same, **suits.get("model", {})}
+        for table, values in suits.items():
+            if table in ("loss", "candidates", "regularizer", "optimizer") and f"{table}.name" in self._chosen:
+                continue
+            mine = {path: value for path, value in self._chosen.items() if path.startswith(f"{table}.")}
+            experiment = experiment.with_values({f"{table}.{key}": value for key, value in values.items()} | mine)
+        return experiment
 
 
 def choose(preset: str | None, *, dated: bool = False, **chosen: Any) -> Experiment:

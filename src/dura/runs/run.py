@@ -18,7 +18,7 @@ from dura.data.graph import Graph
 from dura.data.loading import load_dated
 from dura.data.readers import ColumnChoice
 from dura.evaluation import metrics, rank
-from dura.models import Temporal, restore
+from dura.models import restore
 from dura.records import RunFolder, best_epoch, curve
 from dura.runs.auto import settle
 from dura.runs.build import Parts, build, complete, questions_of, torch_settings
@@ -327,6 +327,7 @@ def _place(p: Progress, steps: int, epochs: int) -> str:
 def _trainer(start: _Start, parts: Parts, folder: RunFolder | None) -> Trainer:
     experiment, graph, listeners = start.experiment, start.graph, start.listeners
     t = experiment.training
+    parts.model.observe(graph.train, list(graph.times or ()))
 
     def validate() -> dict[str, float]:
         found = metrics(rank(parts.model, graph.asked("valid"), graph.known, len(graph.relations)))
@@ -351,7 +352,7 @@ def _trainer(start: _Start, parts: Parts, folder: RunFolder | None) -> Trainer:
 
 def _smoothness(parts: Parts, graph: Graph) -> Callable[[], Tensor | float]:
     """The penalty on neighbouring times; nothing if the model has no times."""
-    if not isinstance(parts.model, Temporal) or graph.times is None:
+    if parts.model.timeline is None or graph.times is None:
         return lambda: 0.0
-    table, family = parts.model.times, parts.model.family
-    return partial(parts.smoothness, table, len(graph.times.positions), 2 if family.complex else 1)
+    table, reals = parts.model.timeline
+    return partial(parts.smoothness, table, len(graph.times.positions), reals)

@@ -69,6 +69,7 @@ class Trainer:
             optimizer,
         )
         self.questions, self.plan, self.validate = questions, plan, validate
+        self._all = questions
         self.checkpoints, self.listeners, self.stopped = checkpoints, listeners, stopped
         self.smooth, self.redraw = smooth, redraw
         self.progress = Progress()
@@ -100,8 +101,10 @@ class Trainer:
     def _epoch(self) -> None:
         p = self.progress
         if self.redraw is not None:
-            self.questions = self.redraw(p.epoch)
-            self.steps_in_epoch = math.ceil(len(self.questions) / self.plan.batch)
+            self._all = self.redraw(p.epoch)
+        lesson = self.model.lesson(p.epoch, self._all.time)
+        self.questions = self._all if lesson is None else self._all.take(lesson)
+        self.steps_in_epoch = math.ceil(len(self.questions) / self.plan.batch)
         part = world.grid().replica, world.grid().replicas
         for batch in self.questions.batches(self.plan.batch, self.plan.seed, p.epoch, start=p.step, part=part):
             began = time.perf_counter()
@@ -150,6 +153,10 @@ class Trainer:
         factors = self.model.factors(head, relation, question, answers, time)
         loss, carrier = self.objective(self.model, factors.query, deal, seed)
         penalty = self.regularizer(replace(factors, whole=deal.facts))
+        own_penalty = self.model.penalty(
+            head[question], relation[question], answers, None if time is None else time[question]
+        )
+        penalty = penalty if own_penalty is None else penalty + own_penalty
         smooth = self.smooth() if world.grid().rank == 0 else 0.0  # gradients are summed, and this one counts once
         # A scalar that carries the gradients: if backward is given tensors, torch imports sympy, which takes most of a second.
         if (total := torch.add(carrier, penalty)).requires_grad:
@@ -198,6 +205,8 @@ class Trainer:
                 table.forget()
             else:
                 table.grad = None
+        with torch.no_grad():
+            self.model.constrain()
 
     def _anneal(self) -> None:
         """Set the learning rate of this step. It follows from the number of steps, so a resumed run has the same."""

@@ -1,0 +1,89 @@
+"""Comparator: what training, ranking and prediction ask of the way in which a query meets its targets."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from dura.tables import Collector, Packed
+
+PART = 2**20
+"""How many numbers an element-wise comparison may produce at a time, so that they stay near the processor."""
+SURELY_FINITE = 1e37
+"""Scores whose bound lies below this cannot overflow."""
+
+
+class Comparator(ABC):
+    """How queries are compared with targets. Higher scores are better."""
+
+    rows_only = True
+    """True if a score depends on nothing but the two rows. Entities with equal rows then tie."""
+
+    def numbers(self, query: Tensor, targets: Tensor) -> int:
+        """How many numbers `_block` holds at a time for one pair of rows. Blocks are cut so that they stay near the processor."""
+        return max(query.shape[-1], targets.shape[-1])
+
+    @abstractmethod
+    def pairs(self, query: Tensor, targets: Tensor) -> Tensor:
+        """The score of each pair of rows: [..., w] and [..., w] give [...]. Leading dimensions broadcast."""
+
+    def scores(self, query: Tensor, targets: Tensor | Packed, out: Tensor | None = None) -> Tensor:
+        """The scores [m, n] of queries [m, w] against targets [n, w], written to `out` if it is given."""
+        if isinstance(targets, Packed):
+            scores = query.new_empty(len(query), len(targets)) if out is None else out
+            for part, rows in targets.blocks():
+                scores[:, part] = self.scores(query, rows)
+            return scores
+        blocks = (self._block(query, targets[part]) for part in self._parts(query, targets))
+        if out is None:
+            return torch.cat(list(blocks), 1)
+        at = 0
+        for block in blocks:
+            out[:, at : at + block.shape[1]] = block
+            at += block.shape[1]
+        return out
+
+    def _parts(self, query: Tensor, targets: Tensor) -> Iterator[slice]:
+        """Slices of the targets whose comparison with all queries holds about `PART` numbers at a time."""
+        size = max(1, PART // max(1, len(query) * self.numbers(query, targets)))
+        return (slice(at, min(at + size, len(targets))) for at in range(0, len(targets), size))
+
+    def _block(self, query: Tensor, targets: Tensor) -> Tensor:
+        """The scores of few targets, differentiable."""
+        return self.pairs(query[:, None], targets)
+
+    def pull(self, slopes: Tensor, query: Tensor, targets: Collector, scale: Tensor | None = None) -> Tensor:
+        """From the gradient of the scores [m, n] to that of the queries [m, w]; that of the targets is added to `targets`.
+
+        `scale` [m] multiplies each row of `slopes`, which may be overwritten. The default is autograd, a block at a time.
+        """
+        if scale is not None:
+            slopes.mul_(scale[:, None])
+        by_query, rows, gradient = torch.zeros_like(query), targets.rows, targets.gradient()
+        for part in self._parts(query, rows):
+            with torch.enable_grad():
+                q, t = query.detach().requires_grad_(), rows[part].detach().requires_grad_()
+                one, two = torch.autograd.grad(self._block(q, t), (q, t), slopes[:, part])
+            by_query += one
+            gradient[part] += two
+        targets.mark()
+        return by_query
+
+    def pull_pairs(self, slopes: Tensor, query: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """From the gradient of `pairs` to those of the queries and of the targets. The default is autograd."""
+        with torch.enable_grad():
+            q, t = query.detach().requires_grad_(), targets.detach().requires_grad_()
+            by_query, by_targets = torch.autograd.grad(self.pairs(q, t), (q, t), slopes)
+        return by_query, by_targets
+
+    def bound(self, query: float, targets: float) -> float:
+        """No score is larger than this in absolute value, if no row has a norm above `query` and `targets`."""
+        return math.inf
+
+    def finite(self, query: float, targets: float) -> bool:
+        """True if rows with these norms cannot give an infinite score, so that no one has to look at each score."""
+        return self.bound(query, targets) < SURELY_FINITE

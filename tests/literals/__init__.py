@@ -1,0 +1,3 @@
+"""Literal formulas of the models that are not semantic matching, by family. Importing this fills the tables of `oracles`."""
+
+from literals import distance as distance
