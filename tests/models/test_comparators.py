@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dura.models import comparators
-from dura.models.comparators import L1, L2, Biased, Comparator, Dot, Modulus, SquaredL2, base
+from dura.models.comparators import L1, L2, Biased, Comparator, Dot, Hyperplane, Modulus, SquaredL2, base
 from dura.tables import Gathered, Table
 from dura.tables.packed import Csr, Small
 
@@ -20,6 +20,11 @@ from dura.tables.packed import Csr, Small
 def literal_modulus(q: Tensor, t: Tensor) -> Tensor:
     pairs = list(zip((q - t)[0::2], (q - t)[1::2], strict=True))
     return -torch.stack([torch.sqrt(a * a + b * b) for a, b in pairs]).sum()
+
+
+def literal_fall(q: Tensor, t: Tensor) -> Tensor:
+    u, w = q[: len(t)], q[len(t) :]
+    return u - (t - (w @ t) * w)
 
 
 W = 6
@@ -32,6 +37,8 @@ LITERAL: dict[str, tuple[Comparator, Callable[[Tensor, Tensor], Tensor], tuple[i
     "biased-dot": (Biased(Dot()), lambda q, t: (q * t[:-1]).sum() + t[-1], (W, W + 1)),
     "biased-l2": (Biased(SquaredL2()), lambda q, t: -((q - t[:-1]) ** 2).sum() + t[-1], (W, W + 1)),
     "biased-both": (Biased(Dot(), both=True), lambda q, t: (q[:-1] * t[:-1]).sum() + q[-1] + t[-1], (W, W)),
+    "hyperplane": (Hyperplane(), lambda q, t: -(literal_fall(q, t) ** 2).sum(), (2 * W, W)),
+    "hyperplane-l2": (Hyperplane(squared=False), lambda q, t: -(literal_fall(q, t) ** 2).sum().sqrt(), (2 * W, W)),
     "biased-l1": (Biased(L1()), lambda q, t: -(q - t[:-1]).abs().sum() + t[-1], (W, W + 1)),
 }
 """Comparator, formula of one pair, and how many numbers a query and a target have."""

@@ -14,7 +14,7 @@ from dura.registry import Registry, late
 
 if TYPE_CHECKING:
     from dura.models.bilinear import SemanticMatching
-    from dura.models.comparators import L1, L2, Biased, Comparator, Dot, Modulus, SquaredL2
+    from dura.models.comparators import L1, L2, Biased, Comparator, Dot, Hyperplane, Modulus, SquaredL2
     from dura.models.model import Model
     from dura.models.state import adopt, restore
     from dura.models.static import CP, RESCAL, ComplEx, DistMult
@@ -38,7 +38,7 @@ MODELS: Registry[Model] = Registry(
 )
 _HOMES = {
     "SemanticMatching": "dura.models.bilinear",
-    **dict.fromkeys(("L1", "L2", "Biased", "Comparator", "Dot", "Modulus", "SquaredL2"), "dura.models.comparators"),
+    **dict.fromkeys(("L1", "L2", "Biased", "Comparator", "Dot", "Hyperplane", "Modulus", "SquaredL2"), "dura.models.comparators"),
     "Model": "dura.models.model",
     **dict.fromkeys(("adopt", "restore"), "dura.models.state"),
     **dict.fromkeys(("CP", "RESCAL", "ComplEx", "DistMult"), "dura.models.static"),
@@ -59,6 +59,7 @@ __all__ = [
     "Comparator",
     "DistMult",
     "Dot",
+    "Hyperplane",
     "Model",
     "Modulus",
     "SemanticMatching",
