@@ -90,7 +90,7 @@ class Comparator(ABC):
 
 
 def inner(one: Tensor, other: Tensor) -> Tensor:
-    """<one, other> as `Comparator.pairs` needs it: leading dimensions broadcast, by a matrix product if each query meets many rows."""
+    """<one, other> with leading dimensions that broadcast: a matrix product if each query of `Comparator.pairs` meets many rows."""
     if one.dim() == 3 and one.shape[1] == 1 and other.dim() == 2:
         return torch.mm(one[:, 0], other.mT)
     if one.dim() == 3 and one.shape[1] == 1 and one.shape[0] == other.shape[0]:
