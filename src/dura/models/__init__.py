@@ -33,6 +33,7 @@ MODELS: Registry[Model] = Registry(
         "trescal": "dura.models.temporal:TRESCAL",
         "transe": "dura.models.distance:TransE",
         "rotate": "dura.models.distance:RotatE",
+        "dedicom": "dura.models.dedicom:DEDICOM",
     },
     "dura.models.model:Model",
 )
