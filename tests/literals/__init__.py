@@ -2,3 +2,5 @@
 
 from literals import distance as distance
 from literals import temporal_stages as temporal_stages
+from literals import hyperbolic as hyperbolic
+from literals import projected as projected

@@ -28,6 +28,10 @@ def _rotate(state: State, h: int, r: int, t: int, _: int) -> Tensor:
     return -torch.stack([torch.sqrt(x.real**2 + x.imag**2) for x in moved - tail]).sum()
 
 
+def _mode(state: State, h: int, r: int, t: int, _: int) -> Tensor:
+    return -(state["entity"][h] * state["relations"][r] - state["entity"][t]).abs().sum()
+
+
 def _signed(table: str) -> object:
     def rows(state: State, h: int, r: int, t: int, _: int) -> Rows:
         own, sign = turned(r)
@@ -36,5 +40,9 @@ def _signed(table: str) -> object:
     return rows
 
 
-SCORES |= {"transe": _transe, "rotate": _rotate}
-ROWS |= {"transe": _signed("shifts"), "rotate": _signed("angles")}  # type: ignore[dict-item]
+def _plain(state: State, h: int, r: int, t: int, _: int) -> Rows:
+    return Rows(state["entity"][h], (state["relations"][r],), state["entity"][t])
+
+
+SCORES |= {"transe": _transe, "rotate": _rotate, "mode": _mode}
+ROWS |= {"transe": _signed("shifts"), "rotate": _signed("angles"), "mode": _plain}  # type: ignore[dict-item]

@@ -12,14 +12,49 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dura.models import comparators
-from dura.models.comparators import L1, L2, Biased, Comparator, Dot, Modulus, SquaredL2, base
+from dura.models.comparators import (
+    L1,
+    L2,
+    Biased,
+    Comparator,
+    Dot,
+    Hyperplane,
+    Modulus,
+    Poincare,
+    Polar,
+    Pushed,
+    SquaredL2,
+    base,
+)
 from dura.tables import Gathered, Table
 from dura.tables.packed import Csr, Small
+from literals import hyperbolic
 
 
 def literal_modulus(q: Tensor, t: Tensor) -> Tensor:
     pairs = list(zip((q - t)[0::2], (q - t)[1::2], strict=True))
     return -torch.stack([torch.sqrt(a * a + b * b) for a, b in pairs]).sum()
+
+
+def literal_fall(q: Tensor, t: Tensor) -> Tensor:
+    u, w = q[: len(t)], q[len(t) :]
+    return u - (t - (w @ t) * w)
+
+
+def literal_push(q: Tensor, t: Tensor) -> Tensor:
+    pushed = t[:-1] + t[-1] * q[W:]
+    return q[:W] - (pushed if pushed.norm() <= 1 else pushed / pushed.norm())
+
+
+def literal_hyperbolic(q: Tensor, t: Tensor) -> Tensor:
+    u, r, v = (hyperbolic.exp(x) for x in (q[:W], q[W:], t))
+    return -(hyperbolic.distance(u, hyperbolic.plus(v, r)) ** 2)
+
+
+def literal_polar(q: Tensor, t: Tensor) -> Tensor:
+    m, c, p, weights = q[:W], q[W : 2 * W], q[2 * W : 3 * W], q[3 * W :]
+    apart, turned = (m - c * t[:W]).square().sum().sqrt(), torch.sin(0.7 * (p - t[W:])).abs().sum()
+    return -weights[0] * apart - weights[1] * turned
 
 
 W = 6
@@ -32,6 +67,12 @@ LITERAL: dict[str, tuple[Comparator, Callable[[Tensor, Tensor], Tensor], tuple[i
     "biased-dot": (Biased(Dot()), lambda q, t: (q * t[:-1]).sum() + t[-1], (W, W + 1)),
     "biased-l2": (Biased(SquaredL2()), lambda q, t: -((q - t[:-1]) ** 2).sum() + t[-1], (W, W + 1)),
     "biased-both": (Biased(Dot(), both=True), lambda q, t: (q[:-1] * t[:-1]).sum() + q[-1] + t[-1], (W, W)),
+    "hyperplane": (Hyperplane(), lambda q, t: -(literal_fall(q, t) ** 2).sum(), (2 * W, W)),
+    "hyperplane-l2": (Hyperplane(squared=False), lambda q, t: -(literal_fall(q, t) ** 2).sum().sqrt(), (2 * W, W)),
+    "pushed": (Pushed(), lambda q, t: -(literal_push(q, t) ** 2).sum(), (2 * W, W + 1)),
+    "pushed-l2": (Pushed(squared=False), lambda q, t: -(literal_push(q, t) ** 2).sum().sqrt(), (2 * W, W + 1)),
+    "poincare": (Poincare(), literal_hyperbolic, (2 * W, W)),
+    "polar": (Polar(rate=0.7), literal_polar, (3 * W + 2, 2 * W)),
     "biased-l1": (Biased(L1()), lambda q, t: -(q - t[:-1]).abs().sum() + t[-1], (W, W + 1)),
 }
 """Comparator, formula of one pair, and how many numbers a query and a target have."""
@@ -158,3 +199,18 @@ def test_distances_to_itself_have_the_gradient_zero() -> None:
         assert by_query.isfinite().all()
         by_pair = comparator.pull_pairs(torch.ones(3).double(), rows, rows)
         assert all(gradient.isfinite().all() and not gradient.any() for gradient in by_pair)
+
+
+def test_hyperbolic_distances_are_those_of_the_paper() -> None:
+    """−(2 artanh ‖−u ⊕ (v ⊕ r)‖)², also in float32 and for vectors at the middle and at the edge of the ball."""
+    query, targets = drawn("poincare", m=20, n=20)
+    query, targets = query / 3, targets / 3
+    plain = torch.stack([-(hyperbolic.plain(q[:W], t, q[W:]) ** 2) for q, t in zip(query, targets, strict=True)])
+    torch.testing.assert_close(Poincare().pairs(query, targets), plain, rtol=1e-9, atol=1e-9)
+    rounded = Poincare().pairs(query.float(), targets.float())
+    torch.testing.assert_close(rounded.double(), plain, rtol=1e-4, atol=1e-5)
+    for scale in (0.0, 1e-20, 1e-3, 1e3):
+        table = Table(targets.float() * scale)
+        scores = Poincare().scores(query.float() * scale, table.rows)
+        slopes = Poincare().pull(torch.ones_like(scores), query.float() * scale, table)
+        assert all(numbers.isfinite().all() for numbers in (scores, slopes, table.gradient()))

@@ -14,7 +14,19 @@ from dura.registry import Registry, late
 
 if TYPE_CHECKING:
     from dura.models.bilinear import SemanticMatching
-    from dura.models.comparators import L1, L2, Biased, Comparator, Dot, Modulus, SquaredL2
+    from dura.models.comparators import (
+        L1,
+        L2,
+        Biased,
+        Comparator,
+        Dot,
+        Hyperplane,
+        Modulus,
+        Poincare,
+        Polar,
+        Pushed,
+        SquaredL2,
+    )
     from dura.models.model import Model
     from dura.models.state import adopt, restore
     from dura.models.static import CP, RESCAL, ComplEx, DistMult
@@ -32,14 +44,35 @@ MODELS: Registry[Model] = Registry(
         "tntcomplex": "dura.models.temporal:TNTComplEx",
         "trescal": "dura.models.temporal:TRESCAL",
         "transe": "dura.models.distance:TransE",
+        "transh": "dura.models.projected:TransH",
+        "transd": "dura.models.projected:TransD",
+        "se": "dura.models.projected:SE",
+        "mode": "dura.models.distance:ModE",
         "rotate": "dura.models.distance:RotatE",
+        "mure": "dura.models.hyperbolic:MuRE",
+        "murp": "dura.models.hyperbolic:MuRP",
+        "hake": "dura.models.polar:HAKE",
+        "rtfe": "dura.models.rtfe:RTFE",
         "dedicom": "dura.models.dedicom:DEDICOM",
     },
     "dura.models.model:Model",
 )
+_COMPARATORS = (
+    "L1",
+    "L2",
+    "Biased",
+    "Comparator",
+    "Dot",
+    "Hyperplane",
+    "Modulus",
+    "Poincare",
+    "Polar",
+    "Pushed",
+    "SquaredL2",
+)
 _HOMES = {
     "SemanticMatching": "dura.models.bilinear",
-    **dict.fromkeys(("L1", "L2", "Biased", "Comparator", "Dot", "Modulus", "SquaredL2"), "dura.models.comparators"),
+    **dict.fromkeys(_COMPARATORS, "dura.models.comparators"),
     "Model": "dura.models.model",
     **dict.fromkeys(("adopt", "restore"), "dura.models.state"),
     **dict.fromkeys(("CP", "RESCAL", "ComplEx", "DistMult"), "dura.models.static"),
@@ -60,8 +93,12 @@ __all__ = [
     "Comparator",
     "DistMult",
     "Dot",
+    "Hyperplane",
     "Model",
     "Modulus",
+    "Poincare",
+    "Polar",
+    "Pushed",
     "SemanticMatching",
     "SquaredL2",
     "TComplEx",

@@ -93,6 +93,23 @@ def sign(relation: Tensor, sizes: Sizes) -> Tensor:
     return torch.where(relation < sizes.relations, 1.0, -1.0)[:, None]
 
 
+class ModE(Moving):
+    """−‖h∘r − t‖₁: a relation scales each number of the head. Each reciprocal has a row of its own.
+
+    This is HAKE without its phases.
+    """
+
+    comparator = L1()
+
+    def __init__(self, sizes: Sizes, rank: int = 200) -> None:
+        super().__init__(sizes, rank, rank, spread(rank))
+        self.relations = uniform(2 * sizes.relations, rank, spread(rank))
+
+    def query(self, head: Tensor, relation: Tensor, time: Tensor | None = None) -> Tensor:
+        """h∘r."""
+        return self.heads(head) * self.relations.read(relation)
+
+
 class RotatE(Moving):
     """−Σ|h∘e^{iθ} − t| over complex numbers: a relation turns each number of the head by an angle.
 

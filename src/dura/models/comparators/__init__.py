@@ -6,8 +6,23 @@ different widths. To add one, write a class with `pairs`: all other methods have
 Override them where a formula is faster.
 """
 
+from dura.models.comparators.ball import Poincare
 from dura.models.comparators.base import Comparator
 from dura.models.comparators.distances import L1, L2, Modulus, SquaredL2
+from dura.models.comparators.polar import Polar
 from dura.models.comparators.products import Biased, Dot
+from dura.models.comparators.projections import Hyperplane, Pushed
 
-__all__ = ["L1", "L2", "Biased", "Comparator", "Dot", "Modulus", "SquaredL2"]
+__all__ = [
+    "L1",
+    "L2",
+    "Biased",
+    "Comparator",
+    "Dot",
+    "Hyperplane",
+    "Modulus",
+    "Poincare",
+    "Polar",
+    "Pushed",
+    "SquaredL2",
+]

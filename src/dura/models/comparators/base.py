@@ -87,3 +87,19 @@ class Comparator(ABC):
     def finite(self, query: float, targets: float) -> bool:
         """True if rows with these norms cannot give an infinite score, so that no one has to look at each score."""
         return self.bound(query, targets) < SURELY_FINITE
+
+
+def inner(one: Tensor, other: Tensor) -> Tensor:
+    """<one, other> with leading dimensions that broadcast: a matrix product if each query of `Comparator.pairs` meets many rows."""
+    if one.dim() == 3 and one.shape[1] == 1 and other.dim() == 2:
+        return torch.mm(one[:, 0], other.mT)
+    if one.dim() == 3 and one.shape[1] == 1 and one.shape[0] == other.shape[0]:
+        return torch.bmm(one, other.mT)[:, 0]
+    product: Tensor = torch.linalg.vecdot(one, other)
+    return product
+
+
+def root(squares: Tensor) -> Tensor:
+    """√x where rounding may have made x negative; the gradient at zero is zero."""
+    positive = squares > 0
+    return torch.where(positive, squares, 1).sqrt() * positive
