@@ -52,6 +52,8 @@ MODELS: Registry[Model] = Registry(
         "mure": "dura.models.hyperbolic:MuRE",
         "murp": "dura.models.hyperbolic:MuRP",
         "hake": "dura.models.polar:HAKE",
+        "rtfe": "dura.models.rtfe:RTFE",
+        "dedicom": "dura.models.dedicom:DEDICOM",
     },
     "dura.models.model:Model",
 )

@@ -168,6 +168,17 @@ class Model(nn.Module, ABC):
         """
         return None
 
+    def alternate(self, facts: IntArray, first: bool, ridge: float, newton: int) -> tuple[float, float]:
+        """One sweep of alternating least squares over all training facts [n, 3 or 4]. Returns (loss, penalty).
+
+        The trainer calls this once per epoch if `optimizer.name` is "als", whose settings are `ridge` and `newton`. `first` is true
+        for the first epoch. The numbers after it must follow from the facts and the state before it.
+        """
+        raise BadInput(
+            f"the model {type(self).__name__!r} cannot be trained by alternating least squares; "
+            "use --set optimizer.name=adagrad"
+        )
+
     def constrain(self) -> None:
         """Bring the tables back to where they must be, after each step of the optimizer."""
 

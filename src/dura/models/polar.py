@@ -32,14 +32,20 @@ class HAKE(Moving):
 
     def query(self, head: Tensor, relation: Tensor, time: Tensor | None = None) -> Tensor:
         """The head's moduli and phases after the relation, the factors of the tails' moduli, and the two weights."""
-        modulus, phase = self.heads(head).chunk(2, 1)
-        scale, bias, turn = self.relation_rows(relation)[0].chunk(3, 1)
-        scale, forward = scale.abs(), sign(relation, self.sizes)
-        bias = torch.maximum(bias.clamp(max=1), -scale)
-        grow, keep = scale + bias, 1 - bias
-        mine, theirs = torch.where(forward > 0, grow, keep), torch.where(forward > 0, keep, grow)
-        return torch.cat([modulus * mine, theirs, phase + turn * forward, self.weights.expand(len(head), 2)], 1)
+        weights = self.weights.expand(len(head), 2)
+        return polar_query(self.heads(head), self.relation_rows(relation)[0], sign(relation, self.sizes), weights)
 
     def relation_rows(self, relations: Tensor) -> tuple[Tensor, ...]:
         """Modulus, bias and phase of each relation, as they are stored."""
         return (self.relations.read(relations % self.sizes.relations),)
+
+
+def polar_query(head: Tensor, relation: Tensor, forward: Tensor, weights: Tensor) -> Tensor:
+    """The query of `Polar` from the rows of head and relation, +1 or −1 for a reciprocal, and λ and μ, per question."""
+    modulus, phase = head.chunk(2, 1)
+    scale, bias, turn = relation.chunk(3, 1)
+    scale = scale.abs()
+    bias = torch.maximum(bias.clamp(max=1), -scale)
+    grow, keep = scale + bias, 1 - bias
+    mine, theirs = torch.where(forward > 0, grow, keep), torch.where(forward > 0, keep, grow)
+    return torch.cat([modulus * mine, theirs, phase + turn * forward, weights], 1)

@@ -70,6 +70,7 @@ def build(experiment: Experiment, sizes: Sizes) -> Parts:
     kind = MODELS.get(experiment.model.name)
     _check_times(experiment, kind, sizes)
     _check_terms(experiment, kind)
+    _check_alternating(experiment, kind)
     regularizer.check(experiment.regularizer.name, experiment.model.name, kind.traits())
     objective = build_objective(experiment)
     samples = experiment.candidates.options.get("samples")
@@ -123,6 +124,24 @@ def _check_team(experiment: Experiment, model: Model) -> None:
     if world.count("all") > 1 and any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in model.modules()):
         raise BadInput(
             f"the model {name!r} has batch norm, whose statistics need the whole batch in one process: start one process"
+        )
+
+
+def _check_alternating(experiment: Experiment, kind: type[Model]) -> None:
+    """Refuse alternating least squares where it is not defined, and settings that it would not look at."""
+    if experiment.optimizer.name.lower() != "als":
+        return
+    if kind.alternate is Model.alternate:
+        raise BadInput(
+            f"the model {experiment.model.name!r} cannot be trained by alternating least squares; "
+            "use --set optimizer.name=adagrad"
+        )
+    if world.size() > 1:
+        raise BadInput("optimizer.name = 'als' needs all facts and tables in one process: start one process")
+    if experiment.regularizer.name != "none" or experiment.smoothness.weight:
+        raise BadInput(
+            "alternating least squares has no other penalty than optimizer.ridge: set regularizer.name = 'none' and "
+            "smoothness.weight = 0"
         )
 
 

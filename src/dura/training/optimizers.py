@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.optim.adagrad import adagrad
 
 from dura.tables.table import Table
+from dura.training.alternating import Alternating
 from dura.types import BadInput
 
 HIDDEN = ("params", "fused", "foreach", "capturable", "differentiable", "maximize")
@@ -88,6 +89,8 @@ def _step_rows(table: Table, rows: Tensor, state: Mapping[str, Tensor], group: M
 def optimizer(name: str, options: Mapping[str, Any], parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
     """The torch optimizer of this name, in upper or lower case. The fused form is used if torch has one.
 
+    "als" is not one of torch's: it stands for alternating least squares, for models that have `alternate`.
+
     The defaults of Adagrad are those of the paper: learning rate 0.1, accumulator 0, eps 1e-10.
     """
     known = _known()
@@ -124,8 +127,8 @@ def _check(path: str, value: Any, default: Any) -> None:
 
 
 def _known() -> dict[str, type[torch.optim.Optimizer]]:
-    """torch's optimizers by lower-case name, except those that need a closure, sparse gradients or only matrices."""
-    return {
+    """torch's optimizers by lower-case name, except those that need a closure, sparse gradients or only matrices; and "als"."""
+    return {"als": Alternating} | {
         name.lower(): kind
         for name, kind in vars(torch.optim).items()
         if inspect.isclass(kind)

@@ -25,6 +25,7 @@ from dura.objectives import Objective
 from dura.objectives.deal import Deal
 from dura.regularizers import Regularizer
 from dura.tables.table import Table
+from dura.training.alternating import Alternating
 from dura.training.checkpoint import Checkpoints
 from dura.training.optimizers import RowAdagrad
 from dura.training.progress import Interrupted, Listener, Plan, Progress
@@ -78,7 +79,7 @@ class Trainer:
         objective.prepare(questions, model, facts)
         self._normed = any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in model.modules())
         self.rates = [group["lr"] for group in optimizer.param_groups]
-        self.steps_in_epoch = math.ceil(len(questions) / plan.batch)
+        self.steps_in_epoch = self._steps()
         self._saved_at = time.monotonic()
         self._collapsed, self._penalty = False, math.inf
         self._wishes, self._facts = (False, False), 0
@@ -104,9 +105,8 @@ class Trainer:
             self._all = self.redraw(p.epoch)
         lesson = self.model.lesson(p.epoch, self._all.time)
         self.questions = self._all if lesson is None else self._all.take(lesson)
-        self.steps_in_epoch = math.ceil(len(self.questions) / self.plan.batch)
-        part = world.grid().replica, world.grid().replicas
-        for batch in self.questions.batches(self.plan.batch, self.plan.seed, p.epoch, start=p.step, part=part):
+        self.steps_in_epoch = self._steps()
+        for batch in self._batches(p):
             began = time.perf_counter()
             loss, penalty = self.step(batch)
             p = self.progress
@@ -126,19 +126,37 @@ class Trainer:
             self._between_steps()
         self._end_of_epoch()
 
+    def _steps(self) -> int:
+        """How many steps an epoch has. A sweep of alternating least squares is one step."""
+        return 1 if isinstance(self.optimizer, Alternating) else math.ceil(len(self.questions) / self.plan.batch)
+
+    def _batches(self, p: Progress) -> Iterator[Questions]:
+        """What is left of an epoch: this replica's part of its batches, or all questions if the epoch is one sweep."""
+        if isinstance(self.optimizer, Alternating):
+            yield from (self.questions for _ in range(p.step, 1))
+            return
+        part = world.grid().replica, world.grid().replicas
+        yield from self.questions.batches(self.plan.batch, self.plan.seed, p.epoch, start=p.step, part=part)
+
     def step(self, batch: Questions) -> tuple[float, float]:
         """One step of the optimizer on a batch, of which each replica has its part. Returns (loss, penalty)."""
+        if isinstance(self.optimizer, Alternating):
+            self._facts = batch.facts
+            return self._finite(*self.optimizer.sweep(self.model, batch, self.progress.epoch))
         seed = self._draw()
         # A batch of one question has no variance: batch norm then uses its running mean and variance.
         self.model.train(not (self._normed and len(batch) == 1))
         with self._seeded(seed):
-            values = self._gradients(batch, seed)
-        if not all(map(math.isfinite, values)):
-            raise self._diverged(*values)
+            values = self._finite(*self._gradients(batch, seed))
         if self.plan.anneal:
             self._anneal()
         self._update()
         return values
+
+    def _finite(self, loss: float, penalty: float) -> tuple[float, float]:
+        if not (math.isfinite(loss) and math.isfinite(penalty)):
+            raise self._diverged(loss, penalty)
+        return loss, penalty
 
     def _gradients(self, batch: Questions, seed: int) -> tuple[float, float]:
         """Loss and penalty of a batch, with all gradients collected, those of other processes too."""
