@@ -33,12 +33,17 @@ MODELS: Registry[Model] = Registry(
         "trescal": "dura.models.temporal:TRESCAL",
         "transe": "dura.models.distance:TransE",
         "rotate": "dura.models.distance:RotatE",
+        "ttranse": "dura.models.dated:TTransE",
+        "tatranse": "dura.models.dated:TATransE",
+        "hyte": "dura.models.dated:HyTE",
     },
     "dura.models.model:Model",
 )
 _HOMES = {
     "SemanticMatching": "dura.models.bilinear",
-    **dict.fromkeys(("L1", "L2", "Biased", "Comparator", "Dot", "Hyperplane", "Modulus", "SquaredL2"), "dura.models.comparators"),
+    **dict.fromkeys(
+        ("L1", "L2", "Biased", "Comparator", "Dot", "Hyperplane", "Modulus", "SquaredL2"), "dura.models.comparators"
+    ),
     "Model": "dura.models.model",
     **dict.fromkeys(("adopt", "restore"), "dura.models.state"),
     **dict.fromkeys(("CP", "RESCAL", "ComplEx", "DistMult"), "dura.models.static"),

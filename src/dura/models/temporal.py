@@ -19,6 +19,14 @@ from dura.tables import Table
 from dura.types import BadInput, Factors, Sizes
 
 
+def check_dated(sizes: Sizes) -> None:
+    """Refuse a graph without times; every temporal model needs them."""
+    if sizes.times < 1:
+        raise BadInput(
+            "a temporal model needs a graph whose facts have times; name the column of times, or use a static model"
+        )
+
+
 class Temporal(SemanticMatching):
     """Adds a table of times. `relation` says what ρ is."""
 
@@ -27,10 +35,7 @@ class Temporal(SemanticMatching):
     holes: ClassVar[tuple[Ask, ...]] = ("relations", "times")
 
     def __init__(self, sizes: Sizes, rank: int, init_scale: float) -> None:
-        if sizes.times < 1:
-            raise BadInput(
-                "a temporal model needs a graph whose facts have times; name the column of times, or use a static model"
-            )
+        check_dated(sizes)
         super().__init__(sizes, rank, init_scale)
 
     def add_tables(self) -> None:
