@@ -39,6 +39,37 @@ def _hyte(state: State, h: int, r: int, t: int, time: int) -> Tensor:
     return -torch.sqrt(((head + shift - tail) ** 2).sum())
 
 
+def _from_box(point: Tensor, centre: Tensor, width: Tensor, scale: Tensor) -> Tensor:
+    mean = torch.prod(width.abs()) ** (1 / len(width))
+    half = width / mean * (scale + 1 if scale > 0 else torch.exp(scale))
+    total = torch.zeros(()).double()
+    for x, one, other in zip(point, torch.tanh(centre - half), torch.tanh(centre + half), strict=True):
+        low, high = min(one, other), max(one, other)
+        middle, wide = (low + high) / 2, high - low + 1
+        far = abs(x - middle)
+        far = far / wide if low <= x <= high else far * wide - (wide - 1) * (wide - 1 / wide) / 2
+        total = total + far**2
+    return torch.sqrt(total)
+
+
+def _boxte(state: State, h: int, r: int, t: int, time: int) -> Tensor:
+    own, sign = turned(r)
+    if sign < 0:
+        h, t = t, h
+    rank = state["entity"].shape[1] // 2
+    move = sum(
+        factor * state["times"][time][i * rank : (i + 1) * rank] for i, factor in enumerate(state["weights"][own])
+    )
+    (base_h, bump_h), (base_t, bump_t) = (state["entity"][e].chunk(2) for e in (h, t))
+    points = torch.tanh(base_h + bump_t + move), torch.tanh(base_t + bump_h + move)
+    centres, widths = state["centres"][own].chunk(2), state["widths"][own].chunk(2)
+    return -sum(_from_box(points[i], centres[i], widths[i], state["scales"][own, i]) for i in (0, 1))
+
+
+def _boxed(state: State, h: int, r: int, t: int, _: int) -> Rows:
+    return Rows(state["entity"][h], (state["centres"][turned(r)[0]],), state["entity"][t])
+
+
 def _signed(state: State, h: int, r: int, t: int, _: int) -> Rows:
     own, sign = turned(r)
     return Rows(state["entity"][h], (sign * state["shifts"][own],), state["entity"][t])
@@ -48,5 +79,5 @@ def _plain(state: State, h: int, r: int, t: int, _: int) -> Rows:
     return Rows(state["entity"][h], (state["relations"][turned(r)[0]],), state["entity"][t])
 
 
-SCORES |= {"ttranse": _ttranse, "tatranse": _tatranse, "hyte": _hyte}
-ROWS |= {"ttranse": _signed, "tatranse": _plain, "hyte": _signed}
+SCORES |= {"ttranse": _ttranse, "tatranse": _tatranse, "hyte": _hyte, "boxte": _boxte}
+ROWS |= {"ttranse": _signed, "tatranse": _plain, "hyte": _signed, "boxte": _boxed}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dura.models import comparators
-from dura.models.comparators import L1, L2, Biased, Comparator, Dot, Hyperplane, Modulus, SquaredL2, base
+from dura.models.comparators import L1, L2, Biased, Boxes, Comparator, Dot, Hyperplane, Modulus, SquaredL2, base
 from dura.tables import Gathered, Table
 from dura.tables.packed import Csr, Small
 
@@ -27,6 +27,19 @@ def literal_fall(q: Tensor, t: Tensor) -> Tensor:
     return u - (t - (w @ t) * w)
 
 
+def literal_boxes(q: Tensor, t: Tensor) -> Tensor:
+    """Each dimension by its own case, straight from the definition."""
+    u, one, other = q.chunk(3)
+    far = []
+    for x, a, b in zip(torch.tanh(u + t), one, other, strict=True):
+        low, high = min(a, b), max(a, b)
+        middle, wide = (low + high) / 2, high - low + 1
+        y = abs(x - middle)
+        far.append(y / wide if low <= x <= high else y * wide - (wide - 1) * (wide - 1 / wide) / 2)
+    half = len(far) // 2
+    return -torch.stack(far[:half]).square().sum().sqrt() - torch.stack(far[half:]).square().sum().sqrt()
+
+
 W = 6
 LITERAL: dict[str, tuple[Comparator, Callable[[Tensor, Tensor], Tensor], tuple[int, int]]] = {
     "dot": (Dot(), lambda q, t: sum(a * b for a, b in zip(q, t, strict=True)), (W, W)),
@@ -39,6 +52,7 @@ LITERAL: dict[str, tuple[Comparator, Callable[[Tensor, Tensor], Tensor], tuple[i
     "biased-both": (Biased(Dot(), both=True), lambda q, t: (q[:-1] * t[:-1]).sum() + q[-1] + t[-1], (W, W)),
     "hyperplane": (Hyperplane(), lambda q, t: -(literal_fall(q, t) ** 2).sum(), (2 * W, W)),
     "hyperplane-l2": (Hyperplane(squared=False), lambda q, t: -(literal_fall(q, t) ** 2).sum().sqrt(), (2 * W, W)),
+    "boxes": (Boxes(), literal_boxes, (3 * W, W)),
     "biased-l1": (Biased(L1()), lambda q, t: -(q - t[:-1]).abs().sum() + t[-1], (W, W + 1)),
 }
 """Comparator, formula of one pair, and how many numbers a query and a target have."""

@@ -36,6 +36,7 @@ MODELS: Registry[Model] = Registry(
         "ttranse": "dura.models.dated:TTransE",
         "tatranse": "dura.models.dated:TATransE",
         "hyte": "dura.models.dated:HyTE",
+        "boxte": "dura.models.boxes:BoxTE",
     },
     "dura.models.model:Model",
 )

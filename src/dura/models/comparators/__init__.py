@@ -7,8 +7,9 @@ Override them where a formula is faster.
 """
 
 from dura.models.comparators.base import Comparator
+from dura.models.comparators.boxes import Boxes
 from dura.models.comparators.distances import L1, L2, Modulus, SquaredL2
 from dura.models.comparators.products import Biased, Dot
 from dura.models.comparators.projections import Hyperplane
 
-__all__ = ["L1", "L2", "Biased", "Comparator", "Dot", "Hyperplane", "Modulus", "SquaredL2"]
+__all__ = ["L1", "L2", "Biased", "Boxes", "Comparator", "Dot", "Hyperplane", "Modulus", "SquaredL2"]
