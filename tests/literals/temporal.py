@@ -70,6 +70,16 @@ def _boxed(state: State, h: int, r: int, t: int, _: int) -> Rows:
     return Rows(state["entity"][h], (state["centres"][turned(r)[0]],), state["entity"][t])
 
 
+def _cont(state: State, h: int, r: int, t: int, time: int) -> Tensor:
+    head, relation, tail = state["entity"][h], state["relations"][r], state["entity"][t]
+    core = state["cores"][time].reshape(len(head), len(head), len(head))
+    return torch.einsum("a,b,c,abc->", head, relation, tail, core)
+
+
+def _own(state: State, h: int, r: int, t: int, _: int) -> Rows:
+    return Rows(state["entity"][h], (state["relations"][r],), state["entity"][t])
+
+
 def _signed(state: State, h: int, r: int, t: int, _: int) -> Rows:
     own, sign = turned(r)
     return Rows(state["entity"][h], (sign * state["shifts"][own],), state["entity"][t])
@@ -79,5 +89,5 @@ def _plain(state: State, h: int, r: int, t: int, _: int) -> Rows:
     return Rows(state["entity"][h], (state["relations"][turned(r)[0]],), state["entity"][t])
 
 
-SCORES |= {"ttranse": _ttranse, "tatranse": _tatranse, "hyte": _hyte, "boxte": _boxte}
-ROWS |= {"ttranse": _signed, "tatranse": _plain, "hyte": _signed, "boxte": _boxed}
+SCORES |= {"ttranse": _ttranse, "tatranse": _tatranse, "hyte": _hyte, "boxte": _boxte, "cont": _cont}
+ROWS |= {"ttranse": _signed, "tatranse": _plain, "hyte": _signed, "boxte": _boxed, "cont": _own}

@@ -37,6 +37,7 @@ MODELS: Registry[Model] = Registry(
         "tatranse": "dura.models.dated:TATransE",
         "hyte": "dura.models.dated:HyTE",
         "boxte": "dura.models.boxes:BoxTE",
+        "cont": "dura.models.cont:ConT",
     },
     "dura.models.model:Model",
 )

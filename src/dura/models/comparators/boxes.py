@@ -107,7 +107,11 @@ class Boxes(Comparator):
             return by_query[:, 0], by_targets[:, 0]
         u, one, other = query[:, 0].chunk(3, -1)
         lines, power = _Lines.of(one, other), _power(u)
-        by_lines, by_u, by_targets = _Lines(*map(torch.zeros_like, lines)), torch.empty_like(u), torch.empty_like(targets)
+        by_lines, by_u, by_targets = (
+            _Lines(*map(torch.zeros_like, lines)),
+            torch.empty_like(u),
+            torch.empty_like(targets),
+        )
         for part in self._facts(query, targets):
             by_rows = _slopes(lines.take(part), power[part, None], _power(targets[part]), slopes[part], by_lines, part)
             by_targets[part] = by_rows
