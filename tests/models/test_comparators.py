@@ -16,6 +16,7 @@ from dura.models.comparators import (
     L1,
     L2,
     Biased,
+    Boxes,
     Comparator,
     Dot,
     Hyperplane,
@@ -57,6 +58,19 @@ def literal_polar(q: Tensor, t: Tensor) -> Tensor:
     return -weights[0] * apart - weights[1] * turned
 
 
+def literal_boxes(q: Tensor, t: Tensor) -> Tensor:
+    """Each dimension by its own case, straight from the definition."""
+    u, one, other = q.chunk(3)
+    far = []
+    for x, a, b in zip(torch.tanh(u + t), one, other, strict=True):
+        low, high = min(a, b), max(a, b)
+        middle, wide = (low + high) / 2, high - low + 1
+        y = abs(x - middle)
+        far.append(y / wide if low <= x <= high else y * wide - (wide - 1) * (wide - 1 / wide) / 2)
+    half = len(far) // 2
+    return -torch.stack(far[:half]).square().sum().sqrt() - torch.stack(far[half:]).square().sum().sqrt()
+
+
 W = 6
 LITERAL: dict[str, tuple[Comparator, Callable[[Tensor, Tensor], Tensor], tuple[int, int]]] = {
     "dot": (Dot(), lambda q, t: sum(a * b for a, b in zip(q, t, strict=True)), (W, W)),
@@ -73,6 +87,7 @@ LITERAL: dict[str, tuple[Comparator, Callable[[Tensor, Tensor], Tensor], tuple[i
     "pushed-l2": (Pushed(squared=False), lambda q, t: -(literal_push(q, t) ** 2).sum().sqrt(), (2 * W, W + 1)),
     "poincare": (Poincare(), literal_hyperbolic, (2 * W, W)),
     "polar": (Polar(rate=0.7), literal_polar, (3 * W + 2, 2 * W)),
+    "boxes": (Boxes(), literal_boxes, (3 * W, W)),
     "biased-l1": (Biased(L1()), lambda q, t: -(q - t[:-1]).abs().sum() + t[-1], (W, W + 1)),
 }
 """Comparator, formula of one pair, and how many numbers a query and a target have."""

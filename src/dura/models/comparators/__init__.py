@@ -8,6 +8,7 @@ Override them where a formula is faster.
 
 from dura.models.comparators.ball import Poincare
 from dura.models.comparators.base import Comparator
+from dura.models.comparators.boxes import Boxes
 from dura.models.comparators.distances import L1, L2, Modulus, SquaredL2
 from dura.models.comparators.polar import Polar
 from dura.models.comparators.products import Biased, Dot
@@ -17,6 +18,7 @@ __all__ = [
     "L1",
     "L2",
     "Biased",
+    "Boxes",
     "Comparator",
     "Dot",
     "Hyperplane",
