@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from dura.models import comparators
-from dura.models.comparators import L1, L2, Biased, Comparator, Dot, Modulus, SquaredL2, base
+from dura.models.comparators import L1, L2, Biased, Comparator, Dot, Filters, Modulus, SquaredL2, base
 from dura.tables import Gathered, Table
 from dura.tables.packed import Csr, Small
 
@@ -20,6 +20,13 @@ from dura.tables.packed import Csr, Small
 def literal_modulus(q: Tensor, t: Tensor) -> Tensor:
     pairs = list(zip((q - t)[0::2], (q - t)[1::2], strict=True))
     return -torch.stack([torch.sqrt(a * a + b * b) for a, b in pairs]).sum()
+
+
+def literal_filters(q: Tensor, t: Tensor) -> Tensor:
+    """Three filters over two numbers: a, c and w of the query stand one after the other."""
+    a, c, w = q[:6], q[6:9], q[9:]
+    terms = [w[2 * f + i] * torch.relu(a[2 * f + i] + c[f] * t[i]) for f in range(3) for i in range(2)]
+    return torch.stack(terms).sum()
 
 
 W = 6
@@ -33,6 +40,7 @@ LITERAL: dict[str, tuple[Comparator, Callable[[Tensor, Tensor], Tensor], tuple[i
     "biased-l2": (Biased(SquaredL2()), lambda q, t: -((q - t[:-1]) ** 2).sum() + t[-1], (W, W + 1)),
     "biased-both": (Biased(Dot(), both=True), lambda q, t: (q[:-1] * t[:-1]).sum() + q[-1] + t[-1], (W, W)),
     "biased-l1": (Biased(L1()), lambda q, t: -(q - t[:-1]).abs().sum() + t[-1], (W, W + 1)),
+    "filters": (Filters(3, 2), literal_filters, (15, 2)),
 }
 """Comparator, formula of one pair, and how many numbers a query and a target have."""
 

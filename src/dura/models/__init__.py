@@ -33,6 +33,10 @@ MODELS: Registry[Model] = Registry(
         "trescal": "dura.models.temporal:TRESCAL",
         "transe": "dura.models.distance:TransE",
         "rotate": "dura.models.distance:RotatE",
+        "conve": "dura.models.neural:ConvE",
+        "interacte": "dura.models.neural:InteractE",
+        "tucker": "dura.models.tucker:TuckER",
+        "convkb": "dura.models.pairwise:ConvKB",
     },
     "dura.models.model:Model",
 )

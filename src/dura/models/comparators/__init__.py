@@ -8,6 +8,7 @@ Override them where a formula is faster.
 
 from dura.models.comparators.base import Comparator
 from dura.models.comparators.distances import L1, L2, Modulus, SquaredL2
+from dura.models.comparators.filters import Filters
 from dura.models.comparators.products import Biased, Dot
 
-__all__ = ["L1", "L2", "Biased", "Comparator", "Dot", "Modulus", "SquaredL2"]
+__all__ = ["L1", "L2", "Biased", "Comparator", "Dot", "Filters", "Modulus", "SquaredL2"]
