@@ -2,6 +2,7 @@
 
 from literals import distance as distance
 from literals import hyperbolic as hyperbolic
+from literals import neural as neural
 from literals import projected as projected
 from literals import temporal as temporal
 from literals import temporal_stages as temporal_stages

@@ -19,6 +19,7 @@ from dura.models.comparators import (
     Boxes,
     Comparator,
     Dot,
+    Filters,
     Hyperplane,
     Modulus,
     Poincare,
@@ -71,6 +72,13 @@ def literal_boxes(q: Tensor, t: Tensor) -> Tensor:
     return -torch.stack(far[:half]).square().sum().sqrt() - torch.stack(far[half:]).square().sum().sqrt()
 
 
+def literal_filters(q: Tensor, t: Tensor) -> Tensor:
+    """Three filters over two numbers: a, c and w of the query stand one after the other."""
+    a, c, w = q[:6], q[6:9], q[9:]
+    terms = [w[2 * f + i] * torch.relu(a[2 * f + i] + c[f] * t[i]) for f in range(3) for i in range(2)]
+    return torch.stack(terms).sum()
+
+
 W = 6
 LITERAL: dict[str, tuple[Comparator, Callable[[Tensor, Tensor], Tensor], tuple[int, int]]] = {
     "dot": (Dot(), lambda q, t: sum(a * b for a, b in zip(q, t, strict=True)), (W, W)),
@@ -89,6 +97,7 @@ LITERAL: dict[str, tuple[Comparator, Callable[[Tensor, Tensor], Tensor], tuple[i
     "polar": (Polar(rate=0.7), literal_polar, (3 * W + 2, 2 * W)),
     "boxes": (Boxes(), literal_boxes, (3 * W, W)),
     "biased-l1": (Biased(L1()), lambda q, t: -(q - t[:-1]).abs().sum() + t[-1], (W, W + 1)),
+    "filters": (Filters(3, 2), literal_filters, (15, 2)),
 }
 """Comparator, formula of one pair, and how many numbers a query and a target have."""
 

@@ -1,4 +1,4 @@
-"""Alternating least squares in place of steps along gradients: an epoch is one sweep over all facts, which the model does itself."""
+"""Alternating least squares in place of steps along gradients: an epoch is one sweep over all facts, done by the model itself."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from dura.models.comparators.ball import Poincare
 from dura.models.comparators.base import Comparator
 from dura.models.comparators.boxes import Boxes
 from dura.models.comparators.distances import L1, L2, Modulus, SquaredL2
+from dura.models.comparators.filters import Filters
 from dura.models.comparators.polar import Polar
 from dura.models.comparators.products import Biased, Dot
 from dura.models.comparators.projections import Hyperplane, Pushed
@@ -21,6 +22,7 @@ __all__ = [
     "Boxes",
     "Comparator",
     "Dot",
+    "Filters",
     "Hyperplane",
     "Modulus",
     "Poincare",
