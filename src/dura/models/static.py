@@ -15,9 +15,7 @@ class CP(SemanticMatching):
 
     family, shared = Diagonal(), False
 
-    def __init__(
-        self, sizes: Sizes, rank: int = 200, init_scale: float = 1e-3, comparator: Meeting = "dot"
-    ) -> None:
+    def __init__(self, sizes: Sizes, rank: int = 200, init_scale: float = 1e-3, comparator: Meeting = "dot") -> None:
         super().__init__(sizes, rank, init_scale, comparator)
 
 
@@ -26,9 +24,7 @@ class DistMult(SemanticMatching):
 
     family = Diagonal()
 
-    def __init__(
-        self, sizes: Sizes, rank: int = 200, init_scale: float = 1e-3, comparator: Meeting = "dot"
-    ) -> None:
+    def __init__(self, sizes: Sizes, rank: int = 200, init_scale: float = 1e-3, comparator: Meeting = "dot") -> None:
         super().__init__(sizes, rank, init_scale, comparator)
 
 
@@ -37,9 +33,7 @@ class ComplEx(SemanticMatching):
 
     family = ComplexDiagonal()
 
-    def __init__(
-        self, sizes: Sizes, rank: int = 200, init_scale: float = 1e-3, comparator: Meeting = "dot"
-    ) -> None:
+    def __init__(self, sizes: Sizes, rank: int = 200, init_scale: float = 1e-3, comparator: Meeting = "dot") -> None:
         super().__init__(sizes, rank, init_scale, comparator)
 
 
@@ -48,7 +42,5 @@ class RESCAL(SemanticMatching):
 
     family = Dense()
 
-    def __init__(
-        self, sizes: Sizes, rank: int = 200, init_scale: float = 0.0, comparator: Meeting = "dot"
-    ) -> None:
+    def __init__(self, sizes: Sizes, rank: int = 200, init_scale: float = 0.0, comparator: Meeting = "dot") -> None:
         super().__init__(sizes, rank, init_scale, comparator)

@@ -79,9 +79,7 @@ class TComplEx(Temporal):
 
     family = ComplexDiagonal()
 
-    def __init__(
-        self, sizes: Sizes, rank: int = 200, init_scale: float = 1e-2, comparator: Meeting = "dot"
-    ) -> None:
+    def __init__(self, sizes: Sizes, rank: int = 200, init_scale: float = 1e-2, comparator: Meeting = "dot") -> None:
         super().__init__(sizes, rank, init_scale, comparator)
 
     def relation(self, relation: Tensor, time: Tensor | None = None) -> Relations:
@@ -119,9 +117,7 @@ class TRESCAL(Temporal):
 
     family = Dense()
 
-    def __init__(
-        self, sizes: Sizes, rank: int = 100, init_scale: float = 0.0, comparator: Meeting = "dot"
-    ) -> None:
+    def __init__(self, sizes: Sizes, rank: int = 100, init_scale: float = 0.0, comparator: Meeting = "dot") -> None:
         super().__init__(sizes, rank, init_scale, comparator)
 
     def relation(self, relation: Tensor, time: Tensor | None = None) -> Relations:
