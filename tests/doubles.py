@@ -1,11 +1,12 @@
-"""Models for laws: every row of MODELS by its name, and two doubles that use what no row uses yet.
+"""Models for laws: every row of MODELS by its name, the duals of those that have one, and two doubles that use what no row uses.
 
-The doubles have targets that depend on the relation (one also on the time), batch norm, dropout, a bias per entity and a parameter
-that is not a table.
+The two doubles have targets that depend on the relation (one also on the time), batch norm, dropout, a bias per entity and a
+parameter that is not a table. A dual is a row with `comparator = "distance"`.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import pytest
@@ -84,6 +85,28 @@ def literal_rows(state: oracles.State, h: int, r: int, t: int, time: int) -> ora
 DOUBLES: dict[str, type[Model]] = {"double": Grouped, "dated-double": GroupedDated}
 for _name in DOUBLES:
     oracles.SCORES[_name], oracles.ROWS[_name] = literal_score, literal_rows
+
+
+def _dual(name: str) -> type[Model]:
+    """The class of a row with another comparator and nothing else changed."""
+    kind: Any = MODELS.get(name)
+
+    class Dual(kind):  # type: ignore[misc]
+        def __init__(self, sizes: Sizes, rank: int = 10, init_scale: float = 0.3) -> None:
+            super().__init__(sizes, rank, init_scale, "distance")
+
+    return Dual
+
+
+def _dual_score(name: str, state: oracles.State, *fact: int) -> Tensor:
+    rows = oracles.ROWS[name](state, *fact)
+    assert rows.products is not None
+    return -oracles.square(rows.products[0] - rows.numbers(rows.t))
+
+
+for _name in oracles.SEMANTIC:
+    DOUBLES[_dual_name := f"{_name}-dual"] = _dual(_name)
+    oracles.SCORES[_dual_name], oracles.ROWS[_dual_name] = partial(_dual_score, _name), oracles.ROWS[_name]
 
 
 def law_models() -> list[Any]:

@@ -99,9 +99,9 @@ def ranks(argument: dict[str, Any]) -> list[list[list[float]]]:
     for model, edges in ((model, edges) for model in argument["models"] for edges in argument["edges"]):
         graph = graph_for(model)
         with world.whole():
-            one = _drawn(model, graph.sizes)
+            one = _drawn(model, graph.sizes, argument["comparator"])
         spans, place = Spans(tuple(edges)), world.grid().shard
-        shared = _drawn(model, graph.sizes)
+        shared = _drawn(model, graph.sizes, argument["comparator"])
         for name, table in list(shared.named_parameters()):
             if isinstance(table, Sharded):
                 rows = one.state()[name][slice(*edges[place : place + 2])]
@@ -117,7 +117,7 @@ def ranks(argument: dict[str, Any]) -> list[list[list[float]]]:
     return found
 
 
-def _drawn(model: str, sizes: Any) -> Any:
+def _drawn(model: str, sizes: Any, comparator: str = "dot") -> Any:
     """A model with drawn tables, in which some entities have equal rows."""
     import torch
 
@@ -125,7 +125,7 @@ def _drawn(model: str, sizes: Any) -> Any:
     from dura.tables import Sharded, Table
 
     torch.manual_seed(5)
-    made = MODELS.build(model, {"rank": 8, "init_scale": 0.5}, sizes)
+    made = MODELS.build(model, {"rank": 8, "init_scale": 0.5, "comparator": comparator}, sizes)
     for table in made.entity_tables.values():
         if isinstance(table, Table) and not isinstance(table, Sharded):
             with torch.no_grad():

@@ -69,24 +69,24 @@ EDGES = {
 }
 
 
-@pytest.mark.parametrize(("processes", "block"), [(2, 7), (4, None)])
+@pytest.mark.parametrize(("processes", "block", "comparator"), [(2, 7, "dot"), (4, None, "dot"), (2, 7, "distance")])
 def test_ranks_and_answers_depend_neither_on_the_number_nor_on_the_sizes_of_shards(
-    processes: int, block: int | None
+    processes: int, block: int | None, comparator: str
 ) -> None:
     models = list(SEMANTIC) if processes == 2 else ["complex", "trescal"]
-    expected = {model: _in_one_process(model) for model in models}
+    expected = {model: _in_one_process(model, comparator) for model in models}
     cuts = [(model, edges) for model in models for edges in EDGES[processes]]
-    argument = {"models": models, "edges": EDGES[processes], "block": block}
+    argument = {"models": models, "edges": EDGES[processes], "block": block, "comparator": comparator}
     for found in in_world(processes, "ranks", argument):
         for (model, edges), numbers in zip(cuts, found, strict=True):
             assert numbers[:3] == expected[model][:3], f"{model} has other ranks with the edges {edges}"
             assert numbers[3] == pytest.approx(expected[model][3], rel=1e-5), f"{model}, {edges}: other answers"
 
 
-def _in_one_process(model: str) -> list[list[float]]:
+def _in_one_process(model: str, comparator: str) -> list[list[float]]:
     """The counts of `rank`, and the scores of the best answers to a question."""
     graph = graph_for(model)
-    one = worlds._drawn(model, graph.sizes)
+    one = worlds._drawn(model, graph.sizes, comparator)
     ranks = rank(one, graph.asked("test"), graph.known, len(graph.relations))
     counts: list[list[float]] = [ranks.greater.tolist(), ranks.equal.tolist(), ranks.candidates.tolist()]
     assert sum(counts[1]) > 0  # some rows are equal

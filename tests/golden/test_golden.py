@@ -158,6 +158,7 @@ def _others() -> dict[str, Combination]:
         tables, facts = _tables(model, regularizer), _facts(model)
         rows[f"{model}/{regularizer}/facts"] = Combination(tables, facts, {"batching": "facts"})
         rows[f"{model}/{regularizer}/anneal"] = Combination(tables, facts, {"anneal": 1})
+        rows |= _duals(model, regularizer)
         if kind.temporal:
             rows[f"{model}/{regularizer}/intervals"] = Combination(tables, "intervals")
     for model in ("cp", "complex", "rescal"):
@@ -177,6 +178,22 @@ def _others() -> dict[str, Combination]:
     for p in (2, 3, 4, 5):
         smooth = {**_tables("tcomplex", "dura1"), "smoothness": {"weight": 0.5, "p": p}}
         rows[f"tcomplex/dura1/smooth-p{p}"] = Combination(smooth, "dated")
+    return rows
+
+
+def _duals(model: str, regularizer: str) -> dict[str, Combination]:
+    """A semantic matching model that scores by distance: plain, with DURA, with a sample and with negatives."""
+    rows: dict[str, Combination] = {}
+    for name, used, changed in (
+        ("all", "none", {}),
+        ("all", regularizer, {}),
+        ("sample", "none", {"candidates": {"name": "sample", "samples": 10}}),
+        ("negatives", "none", {"loss": {"name": "margin"}, "candidates": {"name": "negatives", "count": 7}}),
+    ):
+        tables = {**_tables(model, used), **changed}
+        del tables["objective"]
+        tables["model"] = {**tables["model"], "comparator": "distance"}
+        rows[f"{model}/{used}/distance/{name}"] = Combination(tables, _facts(model))
     return rows
 
 

@@ -191,7 +191,7 @@ def test_the_settings_of_a_run_write_every_default_out(tmp_path: Path) -> None:
     train(quick(), GRAPH, tmp_path / "run")
     written = Experiment.from_toml(tmp_path / "run" / "settings.toml")
     assert written.regularizer.options == {"weight": 0.02, "lambda1": 0.5, "lambda2": 1.5}
-    assert written.model.options == {"rank": 4, "init_scale": 1e-3}
+    assert written.model.options == {"rank": 4, "init_scale": 1e-3, "comparator": "dot"}
     assert written.loss.options == {"w0": 0.0, "smoothing": 0.0}
     assert written.candidates.options == {"block": "auto"}
 
@@ -241,6 +241,15 @@ def test_wrong_combinations_are_refused_before_any_work(tmp_path: Path) -> None:
         ({"loss.name": "margin"}, "it is not defined for candidates.name = 'all'"),
         ({"candidates.name": "sample", "loss.smoothing": 0.1}, "loss.smoothing needs candidates.name = 'all'"),
         ({"terms.times": 1.0}, "terms.times is 1, but the model 'complex' cannot be asked for times"),
+        (
+            {"terms.relations": 0.5, "model.comparator": "distance"},
+            "the model 'complex' with model.comparator = 'distance' cannot be asked for relations: it can be asked for entities",
+        ),
+        ({"model.comparator": "l2"}, "model.comparator must be 'dot' or 'distance', not the text 'l2'"),
+        (
+            {"training.precision": "bf16", "model.comparator": "distance"},
+            "training.precision is 'bf16', but 'complex' does not score by inner products",
+        ),
         ({"model.rank": 0}, "model.rank is 0"),
     ]
     for settings, message in refusals:

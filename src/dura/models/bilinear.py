@@ -1,33 +1,40 @@
-"""Semantic matching: scores are inner products, and a relation acts linearly on rows. Families say how it acts."""
+"""Semantic matching: a relation acts linearly on the head's row, which then meets the tail's row. Families say how it acts.
+
+They meet in an inner product, <h·R̄, t>. The dual of such a model scores by −‖h·R̄ − t‖² instead (`comparator = "distance"`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
+from dura.models.comparators import SquaredL2
 from dura.models.families import Family, Relations, Rows
 from dura.models.model import Ask, Model
 from dura.tables import Packed, Sharded, Table, entity_table, fill
 from dura.types import BadInput, Factors, Sizes
 
 _CAREFUL = (("random", True), ("state_is_all", False))
+Meeting = Literal["dot", "distance"]
+"""How a query meets its targets: in an inner product, or by the negative squared distance."""
 
 
 class SemanticMatching(Model):
     """Static and temporal models differ only in `relation`, which says what R is.
 
     A concrete model sets `family`, `shared` (one table for heads and tails) and how its tables start. If its entity tables are
-    packed, it answers like any other model but cannot be trained.
+    packed, it answers like any other model but cannot be trained. With `comparator = "distance"` it can only be asked for
+    entities: a squared distance is not linear in the relation.
     """
 
     family: Family
     shared: bool = True
     adjoint = True
-    holes: ClassVar[tuple[Ask, ...]] = ("relations",)
+    holes: tuple[Ask, ...] = ("relations",)
     random = False
     state_is_all = True
     renamed = {"answer": "tail"}  # noqa: RUF012
@@ -44,10 +51,12 @@ class SemanticMatching(Model):
         ):  # another package's class may draw, or compute what is not in its state
             cls.random, cls.state_is_all = (vars(cls).get(name, other) for name, other in _CAREFUL)
 
-    def __init__(self, sizes: Sizes, rank: int, init_scale: float) -> None:
+    def __init__(self, sizes: Sizes, rank: int, init_scale: float, comparator: Meeting = "dot") -> None:
         super().__init__(sizes, rank)
         if not init_scale >= 0:
             raise BadInput(f"model.init_scale is {init_scale}, but a scale is zero or more")
+        if comparator == "distance":
+            self.comparator, self.holes = SquaredL2(), ()
         self.add_tables()
         self.reset(init_scale)
 
@@ -109,7 +118,7 @@ class SemanticMatching(Model):
         time: Tensor | None = None,
     ) -> tuple[Tensor, Table]:
         """A score is linear in R, so the relations are the rows that the product of head and tail meets."""
-        assert ask == "relations"
+        assert ask == "relations" and ask in self.holes
         return self.family.between(self.heads(head), self.target_table.read(tail)), self.relations
 
     def factors(

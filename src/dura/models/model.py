@@ -39,8 +39,8 @@ class Model(nn.Module, ABC):
     """True if the model has `reverse`, so that regularizers such as DURA are defined."""
     apart: ClassVar[bool] = False
     """True if the relation at a time is the product of one row of the relation and one row of the time, and nothing else."""
-    holes: ClassVar[tuple[Ask, ...]] = ()
-    """Which parts of a fact besides entities the model can be asked for, by `between`."""
+    holes: tuple[Ask, ...] = ()
+    """Which parts of a fact besides entities the model can be asked for, by `between`. A setting may decide."""
     random: ClassVar[bool] = True
     """False if a step draws no random numbers in the model, so that no one has to seed them."""
     grouped_by: ClassVar[tuple[Literal["relation", "time"], ...]] = ()

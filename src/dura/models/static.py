@@ -1,8 +1,11 @@
-"""The static models of the paper. "Rank d" of ComplEx means d complex numbers."""
+"""The static models of the paper. "Rank d" of ComplEx means d complex numbers.
+
+The formulas are those of `comparator = "dot"`. With "distance" a model is its dual, −‖h·R̄ − t‖².
+"""
 
 from __future__ import annotations
 
-from dura.models.bilinear import SemanticMatching
+from dura.models.bilinear import Meeting, SemanticMatching
 from dura.models.families import ComplexDiagonal, Dense, Diagonal
 from dura.types import Sizes
 
@@ -12,8 +15,8 @@ class CP(SemanticMatching):
 
     family, shared = Diagonal(), False
 
-    def __init__(self, sizes: Sizes, rank: int = 200, init_scale: float = 1e-3) -> None:
-        super().__init__(sizes, rank, init_scale)
+    def __init__(self, sizes: Sizes, rank: int = 200, init_scale: float = 1e-3, comparator: Meeting = "dot") -> None:
+        super().__init__(sizes, rank, init_scale, comparator)
 
 
 class DistMult(SemanticMatching):
@@ -21,8 +24,8 @@ class DistMult(SemanticMatching):
 
     family = Diagonal()
 
-    def __init__(self, sizes: Sizes, rank: int = 200, init_scale: float = 1e-3) -> None:
-        super().__init__(sizes, rank, init_scale)
+    def __init__(self, sizes: Sizes, rank: int = 200, init_scale: float = 1e-3, comparator: Meeting = "dot") -> None:
+        super().__init__(sizes, rank, init_scale, comparator)
 
 
 class ComplEx(SemanticMatching):
@@ -30,8 +33,8 @@ class ComplEx(SemanticMatching):
 
     family = ComplexDiagonal()
 
-    def __init__(self, sizes: Sizes, rank: int = 200, init_scale: float = 1e-3) -> None:
-        super().__init__(sizes, rank, init_scale)
+    def __init__(self, sizes: Sizes, rank: int = 200, init_scale: float = 1e-3, comparator: Meeting = "dot") -> None:
+        super().__init__(sizes, rank, init_scale, comparator)
 
 
 class RESCAL(SemanticMatching):
@@ -39,5 +42,5 @@ class RESCAL(SemanticMatching):
 
     family = Dense()
 
-    def __init__(self, sizes: Sizes, rank: int = 200, init_scale: float = 0.0) -> None:
-        super().__init__(sizes, rank, init_scale)
+    def __init__(self, sizes: Sizes, rank: int = 200, init_scale: float = 0.0, comparator: Meeting = "dot") -> None:
+        super().__init__(sizes, rank, init_scale, comparator)

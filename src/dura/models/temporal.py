@@ -7,12 +7,12 @@ combined once, even if many facts share it.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from dura.models.bilinear import SemanticMatching
+from dura.models.bilinear import Meeting, SemanticMatching
 from dura.models.families import ComplexDiagonal, Dense, Products, Relations, Rows, as_complex, as_real
 from dura.models.model import Ask
 from dura.tables import Table
@@ -32,11 +32,11 @@ class Temporal(SemanticMatching):
 
     temporal = True
     apart = True
-    holes: ClassVar[tuple[Ask, ...]] = ("relations", "times")
+    holes: tuple[Ask, ...] = ("relations", "times")
 
-    def __init__(self, sizes: Sizes, rank: int, init_scale: float) -> None:
+    def __init__(self, sizes: Sizes, rank: int, init_scale: float, comparator: Meeting = "dot") -> None:
         check_times(sizes)
-        super().__init__(sizes, rank, init_scale)
+        super().__init__(sizes, rank, init_scale, comparator)
 
     def add_tables(self) -> None:
         """One row per time, shaped like a relation."""
@@ -67,7 +67,7 @@ class Temporal(SemanticMatching):
         self, ask: Ask, head: Tensor, relation: Tensor, tail: Tensor, time: Tensor | None = None
     ) -> tuple[Tensor, Table]:
         """ρ is linear in the relation and in the time; the other one is multiplied to the product of head and tail."""
-        assert time is not None
+        assert time is not None and ask in self.holes
         met = self.family.between(self.heads(head), self.target_table.read(tail))
         other, table = (self.times.read(time), self.relations) if ask == "relations" else (
             self.relations.read(relation), self.times
@@ -84,8 +84,8 @@ class TComplEx(Temporal):
 
     family = ComplexDiagonal()
 
-    def __init__(self, sizes: Sizes, rank: int = 200, init_scale: float = 1e-2) -> None:
-        super().__init__(sizes, rank, init_scale)
+    def __init__(self, sizes: Sizes, rank: int = 200, init_scale: float = 1e-2, comparator: Meeting = "dot") -> None:
+        super().__init__(sizes, rank, init_scale, comparator)
 
     def relation(self, relation: Tensor, time: Tensor | None = None) -> Relations:
         """The distinct pairs (r, τ), each combined once, and the pair of each item."""
@@ -105,7 +105,7 @@ class TNTComplEx(TComplEx):
 
     apart = False
     # Relations would need both tables at once. For times r′ is the same, so it does not count.
-    holes: ClassVar[tuple[Ask, ...]] = ("times",)
+    holes: tuple[Ask, ...] = ("times",)
 
     def add_tables(self) -> None:
         """A second table of relations."""
@@ -122,8 +122,8 @@ class TRESCAL(Temporal):
 
     family = Dense()
 
-    def __init__(self, sizes: Sizes, rank: int = 100, init_scale: float = 0.0) -> None:
-        super().__init__(sizes, rank, init_scale)
+    def __init__(self, sizes: Sizes, rank: int = 100, init_scale: float = 0.0, comparator: Meeting = "dot") -> None:
+        super().__init__(sizes, rank, init_scale, comparator)
 
     def relation(self, relation: Tensor, time: Tensor | None = None) -> Relations:
         """ρ = R∘T, computed where it is needed: there are nearly as many pairs of relation and time as questions."""

@@ -69,7 +69,6 @@ def build(experiment: Experiment, sizes: Sizes) -> Parts:
     regularizer = REGULARIZERS.build(experiment.regularizer.name, experiment.regularizer.options)
     kind = MODELS.get(experiment.model.name)
     _check_times(experiment, kind, sizes)
-    _check_terms(experiment, kind)
     _check_alternating(experiment, kind)
     regularizer.check(experiment.regularizer.name, experiment.model.name, kind.traits())
     objective = build_objective(experiment)
@@ -81,6 +80,7 @@ def build(experiment: Experiment, sizes: Sizes) -> Parts:
         )
     _check_world(experiment, objective, sizes)
     model = build_model(experiment, sizes, experiment.training.device)
+    _check_terms(experiment, model)
     _check_team(experiment, model)
     if experiment.training.precision == "bf16" and not isinstance(model.comparator, Dot):
         raise BadInput(
@@ -187,16 +187,16 @@ def _check_times(experiment: Experiment, kind: type[Model], sizes: Sizes) -> Non
         )
 
 
-def _check_terms(experiment: Experiment, kind: type[Model]) -> None:
+def _check_terms(experiment: Experiment, model: Model) -> None:
     """Refuse to ask a model for relations or times if it cannot be asked for them."""
     for hole, weight in (("relations", experiment.terms.relations), ("times", experiment.terms.times)):
-        if weight and hole not in kind.holes:
-            can = (
-                f"it can be asked for {' and '.join(kind.holes)}" if kind.holes else "it can be asked for entities only"
-            )
+        if weight and hole not in model.holes:
+            # The class could be asked, so a setting forbids it: distances are not linear in relations and times.
+            kind = " with model.comparator = 'distance'" if hole in type(model).holes else ""
+            can = " and ".join(model.holes) or "entities only"
             raise BadInput(
-                f"terms.{hole} is {weight:g}, but the model {experiment.model.name!r} cannot be asked for {hole}: {can}; "
-                f"set terms.{hole} = 0"
+                f"terms.{hole} is {weight:g}, but the model {experiment.model.name!r}{kind} cannot be asked for {hole}: it can be "
+                f"asked for {can}; set terms.{hole} = 0"
             )
 
 

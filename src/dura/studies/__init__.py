@@ -15,7 +15,7 @@ group `dura.studies`, which names the module.
 """
 
 from dura.registry import Modules
-from dura.studies import categories, projection, sensitivity, sparsity, theory
+from dura.studies import categories, duality, projection, sensitivity, sparsity, theory
 from dura.studies.study import PARTS, Study
 
 OWN: dict[str, Study] = {
@@ -23,6 +23,7 @@ OWN: dict[str, Study] = {
     "sparsity": sparsity,
     "categories": categories,
     "projection": projection,
+    "duality": duality,
     "theory": theory,
 }
 """The studies of this package."""

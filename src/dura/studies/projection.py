@@ -22,10 +22,11 @@ from dura.studies.study import (
     OutOption,
     RunsArgument,
     SeedOption,
+    answer_rows,
     finish,
     run_labels,
 )
-from dura.types import BadInput, DuraError, IntArray
+from dura.types import BadInput, DuraError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from dura.analysis.projection import Floats, Shown
     from dura.data.graph import Graph
     from dura.data.questions import Questions
-    from dura.models import Model
 
 TITLE_LETTERS = 42
 """The most letters of a line above a panel."""
@@ -75,7 +75,7 @@ def compute(
     shown = shown_answers(asked, most, seed)
     found = []
     for done, (run, label) in enumerate(zip(runs, labels, strict=True), start=1):
-        rows = _rows(open_run(run, device).model, shown.entity)
+        rows = answer_rows(open_run(run, device).model, shown.entity)
         found.append({"run": str(run), "label": label, **_projected(run, rows, shown, seed)})
         if progress is not None:
             progress(done, len(runs))
@@ -310,14 +310,3 @@ def command(
             runs, questions=questions, seed=seed, more_than=more_than, most=answers, device=device, progress=progress
         )
     return finish(found, sheets(found), draw, out)
-
-
-def _rows(model: Model, entities: IntArray) -> Floats:
-    """The rows of these entities as answers."""
-    import numpy as np
-    import torch
-
-    with model.answering():
-        rows = model.targets(torch.from_numpy(np.ascontiguousarray(entities)).to(model.device, torch.long))
-        assert isinstance(rows, torch.Tensor)
-        return rows.cpu().numpy()

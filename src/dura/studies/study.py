@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol
 import typer
 
 from dura.records import RunFolder, exported_as
-from dura.types import BadInput
+from dura.types import BadInput, IntArray
 from dura.words import spelled
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from dura.config import Experiment
+    from dura.models import Model
     from dura.sheets.sheet import Sheet
 
 Found = Mapping[str, Any]
@@ -134,4 +138,21 @@ def _called(experiment: Experiment) -> str:
 
     model, regularizer = experiment.model.name, experiment.regularizer.name
     classes = MODELS.get(model).__name__, REGULARIZERS.get(regularizer).__name__
-    return f"{spelled(model, classes[0])} {spelled(regularizer, classes[1])}"
+    dual = "dual " if experiment.model.options.get("comparator") == "distance" else ""
+    return f"{dual}{spelled(model, classes[0])} {spelled(regularizer, classes[1])}"
+
+
+def answer_rows(model: Model, entities: IntArray) -> NDArray[np.floating[Any]]:
+    """The rows of these entities as answers. They must not depend on the question."""
+    import numpy as np
+    import torch
+
+    if model.grouped_by:
+        on = " and ".join(model.grouped_by)
+        raise BadInput(
+            f"the embeddings of answers depend on the {on} in the model {type(model).__name__}, so answers cannot be compared"
+        )
+    with model.answering():
+        rows = model.targets(torch.from_numpy(np.ascontiguousarray(entities)).to(model.device, torch.long))
+        assert isinstance(rows, torch.Tensor)
+        return rows.cpu().numpy()
