@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from oracles import ROWS, SCORES, Rows, State, as_complex_rows
+from oracles import ROWS, SCORES, Rows, State
 
 RELATIONS = 3
 """How many relations the graphs of the laws have; the ids above are reciprocals."""
@@ -23,7 +23,8 @@ def _transe(state: State, h: int, r: int, t: int, _: int) -> Tensor:
 
 def _rotate(state: State, h: int, r: int, t: int, _: int) -> Tensor:
     own, sign = turned(r)
-    head, tail, angle = as_complex_rows(state["entity"][h]), as_complex_rows(state["entity"][t]), state["angles"][own]
+    head, tail = (torch.complex(*state["entity"][e].chunk(2)) for e in (h, t))
+    angle = state["angles"][own]
     moved = head * torch.complex(torch.cos(angle), sign * torch.sin(angle))
     return -torch.stack([torch.sqrt(x.real**2 + x.imag**2) for x in moved - tail]).sum()
 

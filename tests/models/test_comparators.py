@@ -27,6 +27,7 @@ from dura.models.comparators import (
     Pushed,
     SquaredL2,
     base,
+    distances,
 )
 from dura.tables import Gathered, Table
 from dura.tables.packed import Csr, Small
@@ -34,7 +35,8 @@ from literals import hyperbolic
 
 
 def literal_modulus(q: Tensor, t: Tensor) -> Tensor:
-    pairs = list(zip((q - t)[0::2], (q - t)[1::2], strict=True))
+    half = len(q) // 2
+    pairs = list(zip((q - t)[:half], (q - t)[half:], strict=True))
     return -torch.stack([torch.sqrt(a * a + b * b) for a, b in pairs]).sum()
 
 
@@ -176,6 +178,17 @@ def test_pull_pairs_sums_over_the_rivals_of_a_query(name: str) -> None:
     torch.testing.assert_close(by_rivals, t.grad)
 
 
+def test_a_duel_is_pairs_and_their_gradient(name: str) -> None:
+    comparator, (query, targets) = LITERAL[name][0], drawn(name, m=3, n=12)
+    q, rivals, slopes = query[:, None], targets.view(3, 4, -1), torch.randn(3, 4).double()
+    before = q.clone(), rivals.clone()
+    scores, pull = comparator.duel(q, rivals)
+    torch.testing.assert_close(scores, comparator.pairs(q, rivals))
+    for ours, theirs in zip(pull(slopes), comparator.pull_pairs(slopes, q, rivals), strict=True):
+        torch.testing.assert_close(ours, theirs)
+    assert all(map(torch.equal, before, (q, rivals)))
+
+
 @settings(max_examples=25)
 @given(part=st.integers(1, 200), m=st.integers(1, 6), n=st.integers(1, 11), seed=st.integers(0, 99))
 def test_blocks_do_not_change_the_result(part: int, m: int, n: int, seed: int) -> None:
@@ -184,14 +197,14 @@ def test_blocks_do_not_change_the_result(part: int, m: int, n: int, seed: int) -
         slopes = torch.randn(m, n).double()
         whole, table = comparator.scores(query, targets), Table(targets)
         by_query = comparator.pull(slopes.clone(), query, table)
-        before, base.PART = base.PART, part
+        before, base.PART, distances.TILE = (base.PART, distances.TILE), part, part
         try:
             again = Table(targets.clone())
             torch.testing.assert_close(comparator.scores(query, targets), whole)
             torch.testing.assert_close(comparator.pull(slopes.clone(), query, again), by_query)
             torch.testing.assert_close(again.gradient(), table.gradient())
         finally:
-            base.PART = before
+            base.PART, distances.TILE = before
 
 
 @pytest.mark.parametrize("kind", ["int8", "sparse"])

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor, nn
 
 from dura.models.comparators import L1, L2, Modulus
-from dura.models.families import as_complex, as_real
 from dura.models.model import Model
 from dura.tables import Packed, Table
 from dura.types import Sizes
@@ -113,7 +112,8 @@ class ModE(Moving):
 class RotatE(Moving):
     """−Σ|h∘e^{iθ} − t| over complex numbers: a relation turns each number of the head by an angle.
 
-    The reciprocal of a relation turns back, so there is one row of angles per relation. "Rank d" means d complex numbers.
+    The reciprocal of a relation turns back, so there is one row of angles per relation. "Rank d" means d complex numbers. A row of
+    an entity has d real parts, then d imaginary parts.
     """
 
     comparator = Modulus()
@@ -125,7 +125,8 @@ class RotatE(Moving):
     def query(self, head: Tensor, relation: Tensor, time: Tensor | None = None) -> Tensor:
         """h∘e^{iθ}, or h∘e^{−iθ} for a reciprocal."""
         angle = self.angles.read(relation % self.sizes.relations) * sign(relation, self.sizes)
-        return as_real(as_complex(self.heads(head)) * torch.polar(torch.ones_like(angle), angle))
+        (real, imaginary), cos, sin = self.heads(head).chunk(2, 1), angle.cos(), angle.sin()
+        return torch.cat([real * cos - imaginary * sin, real * sin + imaginary * cos], 1)
 
     def relation_rows(self, relations: Tensor) -> tuple[Tensor, ...]:
         """The angles."""

@@ -25,8 +25,8 @@ SCORE_BYTES = 96 << 20
 """How large the buffer of scores may grow. A block shrinks to fit, down to `SMALLEST` questions."""
 LARGEST, SMALLEST = 1024, 128
 """Each block reads and writes the whole gradient of the table once. Below 128 questions that takes as long as the products."""
-NEGATIVE_NUMBERS = 2**22
-"""How many numbers the rows of negatives may have at a time."""
+NEGATIVE_NUMBERS = 2**19
+"""How many numbers the rows of negatives may have at a time, so that they stay near the processor."""
 GROUP_STEP = 0x9E3779B97F4A7C15
 """How far apart the seeds of the groups of a step are."""
 
@@ -245,12 +245,12 @@ class Negatives(Candidates):
             truths = targets.some(answers[part], own)
             negatives = targets.some(ids[part].flatten(), own.repeat_interleave(self.count))
             rivals = negatives.rows.view(len(q), self.count, -1)
-            positive = comparator.pairs(q, truths.rows)
-            negative = comparator.pairs(q[:, None], rivals).masked_fill(out[part], -torch.inf)
+            positive, pull_truths = comparator.duel(q, truths.rows)
+            negative, pull_rivals = comparator.duel(q[:, None], rivals)
+            negative = negative.masked_fill_(out[part], -torch.inf)
             value, by_positive, by_negative = loss.over_negatives(positive, negative, batch.share[part])
             total += value
-            by_query, by_truths = comparator.pull_pairs(by_positive, q, truths.rows)
-            by_q, by_rivals = comparator.pull_pairs(by_negative, q[:, None], rivals)
+            (by_query, by_truths), (by_q, by_rivals) = pull_truths(by_positive), pull_rivals(by_negative)
             truths.add_all(by_truths)
             negatives.add_all(by_rivals.flatten(0, 1))
             gradient.index_add_(0, row[part], by_query + by_q[:, 0])

@@ -103,8 +103,8 @@ class Table(nn.Parameter):
         return self.grad
 
     def add_rows(self, index: Tensor, gradient: Tensor) -> None:
-        """Add `gradient[i]` to the gradient of row `index[i]`. The rows are kept as they are until someone needs a whole table."""
-        if self._live:
+        """Add `gradient[i]` to the gradient of row `index[i]`. Few rows are kept as they are until someone needs a whole table."""
+        if self._live or sum(map(len, self._index)) + len(index) > len(self):
             self.gradient().index_add_(0, index, gradient)
         else:
             self._rows.append((index, gradient))
@@ -156,8 +156,19 @@ class Table(nn.Parameter):
         """The rows that have a gradient, ascending. None if that is most of the table."""
         if self._whole or sum(len(index) for index in self._index) > 8 * len(self):
             return None
-        rows = torch.cat(self._index).unique() if self._index else torch.zeros(0, dtype=torch.long)
+        rows = self._distinct(torch.cat(self._index)) if self._index else torch.zeros(0, dtype=torch.long)
         return None if 2 * len(rows) > len(self) else rows
+
+    def _distinct(self, index: Tensor) -> Tensor:
+        """The distinct rows, ascending. If there are many, marking them in a list of all rows is faster than to sort."""
+        if 16 * len(index) < len(self):
+            return index.unique()
+        return (
+            torch.zeros(len(self), dtype=torch.bool, device=index.device)
+            .index_fill_(0, index, True)
+            .nonzero()
+            .flatten()
+        )
 
     def forget(self) -> None:
         """End a step: from now on the gradient is zero."""

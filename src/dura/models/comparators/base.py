@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
@@ -13,6 +13,8 @@ from dura.tables import Collector, Packed
 
 PART = 2**20
 """How many numbers an element-wise comparison may produce at a time, so that they stay near the processor."""
+Pull = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""From the gradient of the scores to those of queries and targets; called at most once."""
 SURELY_FINITE = 1e37
 """Scores whose bound lies below this cannot overflow."""
 
@@ -79,6 +81,10 @@ class Comparator(ABC):
             q, t = query.detach().requires_grad_(), targets.detach().requires_grad_()
             by_query, by_targets = torch.autograd.grad(self.pairs(q, t), (q, t), slopes)
         return by_query, by_targets
+
+    def duel(self, query: Tensor, targets: Tensor) -> tuple[Tensor, Pull]:
+        """`pairs`, and `pull_pairs` for the same rows. A comparator may keep what both need."""
+        return self.pairs(query, targets), lambda slopes: self.pull_pairs(slopes, query, targets)
 
     def bound(self, query: float, targets: float) -> float:
         """No score is larger than this in absolute value, if no row has a norm above `query` and `targets`."""

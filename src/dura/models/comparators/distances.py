@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from abc import abstractmethod
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
-from dura.models.comparators.base import Comparator
+from dura.models.comparators.base import Comparator, Pull
 from dura.tables import Collector, Packed
+
+TILE = 2**17
+"""How many differences are made at a time: they and what is computed of them fit in the processor's second cache."""
+WIDEST = 1e3
+"""The square root of a width that no row has."""
+TINY = 1e-18
+"""Shorter differences have a gradient shorter than 1, down to zero at zero. Its square is a normal number in 32 bits."""
 
 
 class SquaredL2(Comparator):
@@ -66,24 +77,114 @@ class L2(Comparator):
         return (query + targets) ** 2
 
 
-class L1(Comparator):
+class Elementwise(Comparator):
+    """A distance that adds up the numbers of t − q one by one, so no matrix product helps.
+
+    All work is done a tile of differences at a time, which stays in the processor's cache, and gradients have closed forms.
+    """
+
+    @abstractmethod
+    def _distance(self, d: Tensor) -> tuple[Tensor, Tensor]:
+        """The distances [...] of differences [..., w], and what `_turn_` needs besides."""
+
+    @abstractmethod
+    def _turn_(self, d: Tensor, kept: Tensor, slopes: Tensor) -> Tensor:
+        """Overwrite differences [..., w] with slopes [...] times the gradient of the score by the target."""
+
+    @abstractmethod
+    def _live(self, d: Tensor) -> Tensor:
+        """The distances of differences, differentiable."""
+
+    def pairs(self, query: Tensor, targets: Tensor) -> Tensor:
+        """Minus the distances."""
+        d = targets - query
+        return -self._live(d) if d.requires_grad else self._distance(d)[0].neg_()
+
+    def duel(self, query: Tensor, targets: Tensor) -> tuple[Tensor, Pull]:
+        """The differences are made once for the scores and their gradient."""
+        d = targets - query
+        distances, kept = self._distance(d)
+
+        def pull(slopes: Tensor) -> tuple[Tensor, Tensor]:
+            by_targets = self._turn_(d, kept, slopes)
+            return by_targets.sum_to_size(query.shape).neg(), by_targets.sum_to_size(targets.shape)
+
+        return distances.neg_(), pull
+
+    def pull_pairs(self, slopes: Tensor, query: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """By the closed form."""
+        return self.duel(query, targets)[1](slopes)
+
+    def scores(self, query: Tensor, targets: Tensor | Packed, out: Tensor | None = None) -> Tensor:
+        """A tile of queries and targets at a time."""
+        live = torch.is_grad_enabled() and (query.requires_grad or getattr(targets, "requires_grad", False))
+        if isinstance(targets, Packed) or live:
+            return super().scores(query, targets, out)
+        scores = query.new_empty(len(query), len(targets)) if out is None else out
+        for m, n in tiles(query, targets):
+            torch.neg(self._distance(targets[n] - query[m, None])[0], out=scores[m, n])
+        return scores
+
+    def pull(self, slopes: Tensor, query: Tensor, targets: Collector, scale: Tensor | None = None) -> Tensor:
+        """A tile at a time, by the closed form."""
+        if scale is not None:
+            slopes.mul_(scale[:, None])
+        by_query, rows, gradient = torch.zeros_like(query), targets.rows, targets.gradient()
+        for m, n in tiles(query, rows):
+            d = rows[n] - query[m, None]
+            _, kept = self._distance(d)
+            turned = self._turn_(d, kept, slopes[m, n])
+            by_query[m] -= turned.sum(1)
+            gradient[n] += turned.sum(0)
+        targets.mark()
+        return by_query
+
+    def bound(self, query: float, targets: float) -> float:
+        """√w times the largest distance by Pythagoras, if its square does not overflow."""
+        return max((query + targets) ** 2, WIDEST * (query + targets))
+
+
+class L1(Elementwise):
     """−Σ|q − t|."""
 
-    def pairs(self, query: Tensor, targets: Tensor) -> Tensor:
-        """−Σ|q − t|."""
-        return -(query - targets).abs().sum(-1)
+    def _distance(self, d: Tensor) -> tuple[Tensor, Tensor]:
+        return d.abs().sum(-1), d
 
-    def _block(self, query: Tensor, targets: Tensor) -> Tensor:
-        return -torch.cdist(query, targets, p=1.0)
+    def _turn_(self, d: Tensor, kept: Tensor, slopes: Tensor) -> Tensor:
+        return d.sign_().mul_(-slopes[..., None])
+
+    def _live(self, d: Tensor) -> Tensor:
+        return d.abs().sum(-1)
 
 
-class Modulus(Comparator):
-    """−Σ|q − t| over complex numbers, stored as neighbouring reals (2i, 2i + 1)."""
+class Modulus(Elementwise):
+    """−Σ|q − t| over complex numbers. The first half of a row has their real parts, the second half their imaginary parts."""
 
-    def pairs(self, query: Tensor, targets: Tensor) -> Tensor:
-        """−Σ √(re² + im²); the gradient at zero is zero."""
-        moduli: Tensor = torch.linalg.vector_norm((query - targets).unflatten(-1, (-1, 2)), dim=-1)
-        return -moduli.sum(-1)
+    def _distance(self, d: Tensor) -> tuple[Tensor, Tensor]:
+        real, imaginary = d.chunk(2, -1)
+        moduli = real.square().addcmul_(imaginary, imaginary).sqrt_()
+        return moduli.sum(-1), moduli
+
+    def _turn_(self, d: Tensor, kept: Tensor, slopes: Tensor) -> Tensor:
+        # Where both parts are zero, so is the gradient: zero times a large number.
+        factor = torch.div(-slopes[..., None], kept.clamp_(min=TINY), out=kept)
+        for part in d.chunk(2, -1):
+            part.mul_(factor)
+        return d
+
+    def _live(self, d: Tensor) -> Tensor:
+        moduli: Tensor = torch.linalg.vector_norm(d.unflatten(-1, (2, -1)), dim=-2)
+        return moduli.sum(-1)
+
+
+def tiles(query: Tensor, targets: Tensor) -> Iterator[tuple[slice, slice]]:
+    """Slices of queries and of targets whose differences have about `TILE` numbers."""
+    pairs = max(1, TILE // max(1, query.shape[1]))
+    high = max(1, min(len(query), math.isqrt(pairs)))
+    wide = max(1, pairs // high)
+    for n in range(0, len(targets), wide):
+        for m in range(0, len(query), high):
+            yield slice(m, min(m + high, len(query))), slice(n, min(n + wide, len(targets)))
 
 
 def _pull_differences(weights: Tensor, query: Tensor, targets: Collector) -> Tensor:
