@@ -12,7 +12,7 @@ from oracles import ROWS, SCORES, Rows, State
 def _ttranse(state: State, h: int, r: int, t: int, time: int) -> Tensor:
     own, sign = turned(r)
     shift = state["shifts"][own] + state["times"][time]
-    return -(state["entity"][h] + sign * shift - state["entity"][t]).abs().sum()
+    return -torch.sqrt(((state["entity"][h] + sign * shift - state["entity"][t]) ** 2).sum())
 
 
 def _lstm_step(state: State, x: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
@@ -29,7 +29,7 @@ def _tatranse(state: State, h: int, r: int, t: int, time: int) -> Tensor:
     hidden = cell = torch.zeros_like(state["relations"][own])
     for x in [state["relations"][own], *(state["words"][token] for token in state["tokens"][time])]:
         hidden, cell = _lstm_step(state, x, hidden, cell)
-    return -(state["entity"][h] + sign * hidden - state["entity"][t]).abs().sum()
+    return -torch.sqrt(((state["entity"][h] + sign * hidden - state["entity"][t]) ** 2).sum())
 
 
 def _hyte(state: State, h: int, r: int, t: int, time: int) -> Tensor:
@@ -63,7 +63,8 @@ def _boxte(state: State, h: int, r: int, t: int, time: int) -> Tensor:
     (base_h, bump_h), (base_t, bump_t) = (state["entity"][e].chunk(2) for e in (h, t))
     points = torch.tanh(base_h + bump_t + move), torch.tanh(base_t + bump_h + move)
     centres, widths = state["centres"][own].chunk(2), state["widths"][own].chunk(2)
-    return -sum(_from_box(points[i], centres[i], widths[i], state["scales"][own, i]) for i in (0, 1))
+    head, tail = (_from_box(points[i], centres[i], widths[i], state["scales"][own, i]) for i in (0, 1))
+    return -head - tail
 
 
 def _boxed(state: State, h: int, r: int, t: int, _: int) -> Rows:
