@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-LENGTHS = (0.0, *(2.0**-power for power in range(-2, 31)))
-"""The lengths of a step that are tried before the best one is refined."""
+LENGTHS = (0.0, *(2.0 ** (power / 2) for power in range(4, -60, -1)))
+"""The lengths of a step that are tried first."""
 
 
 @dataclass(frozen=True)
@@ -232,18 +232,16 @@ def _quartic(d: Tensor, move: Tensor, pull: Tensor, z: Tensor, ridge: float) -> 
     ])  # fmt: skip
 
 
-def lowest(slopes: Tensor, rounds: int = 4) -> Tensor:
+def lowest(slopes: Tensor, rounds: int = 10) -> Tensor:
     """The α ≥ 0 with nearly the lowest c₁α + c₂α² + c₃α³ + c₄α⁴, for coefficients [4, ...]. At worst it is 0."""
     c1, c2, c3, c4 = slopes
 
-    def value(x: Tensor) -> Tensor:
-        return x * (c1 + x * (c2 + x * (c3 + x * c4)))
+    def pick(tried: Tensor) -> Tensor:
+        return tried.gather(0, (tried * (c1 + tried * (c2 + tried * (c3 + tried * c4)))).argmin(0, keepdim=True))[0]
 
-    tried = torch.stack([torch.full_like(c1, length) for length in LENGTHS])
-    values = torch.stack([value(x) for x in tried])
-    best = tried.gather(0, values.argmin(0, keepdim=True))[0]
+    best = pick(torch.stack([torch.full_like(c1, length) for length in LENGTHS]))
+    width = best / 2
     for _ in range(rounds):
-        bend = 2 * c2 + best * (6 * c3 + best * 12 * c4)
-        refined = best - (c1 + best * (2 * c2 + best * (3 * c3 + best * 4 * c4))) / bend
-        best = torch.where((bend > 0) & (value(refined) < value(best)), refined, best)
+        best = pick(torch.stack([best, *(best + part / 8 * width for part in range(-8, 9))]))
+        width = width / 8
     return best

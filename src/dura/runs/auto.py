@@ -10,6 +10,7 @@ from dura.objectives import All
 from dura.runs.build import build, build_objective, questions_of, torch_settings
 from dura.training.progress import Plan
 from dura.training.trainer import Trainer
+from dura.types import BadInput
 
 SIZES = (64, 128, 256, 512, 1024, 2048)
 ENOUGH = 0.85
@@ -22,6 +23,8 @@ SECONDS = 10.0
 
 def settle(experiment: Experiment, graph: Graph) -> tuple[Experiment, str]:
     """Replace `training.batch = "auto"` by a number. Also returns a sentence that says what was measured."""
+    if experiment.optimizer.name.lower() == "als":
+        raise BadInput("training.batch is 'auto', but alternating least squares has no batches: leave it out")
     began, speeds = time.monotonic(), dict[int, float]()
     questions = questions_of(experiment, graph)
     for size in SIZES:

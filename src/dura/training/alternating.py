@@ -1,4 +1,4 @@
-"""Alternating least squares in place of steps along gradients: an epoch is one sweep over all facts, done by the model itself."""
+"""Alternating least squares instead of steps along gradients: an epoch is one sweep of the model over all facts."""
 
 from __future__ import annotations
 

@@ -63,12 +63,7 @@ class Trainer:
         redraw: Callable[[int], Questions] | None = None,
         facts: Questions | None = None,
     ) -> None:
-        self.model, self.objective, self.regularizer, self.optimizer = (
-            model,
-            objective,
-            regularizer,
-            optimizer,
-        )
+        self.model, self.objective, self.regularizer, self.optimizer = model, objective, regularizer, optimizer
         self.questions, self.plan, self.validate = questions, plan, validate
         self._all = questions
         self.checkpoints, self.listeners, self.stopped = checkpoints, listeners, stopped
