@@ -37,6 +37,7 @@ MODELS: Registry[Model] = Registry(
         "interacte": "dura.models.neural:InteractE",
         "tucker": "dura.models.tucker:TuckER",
         "convkb": "dura.models.pairwise:ConvKB",
+        "kbgat": "dura.models.attention:KBGAT",
     },
     "dura.models.model:Model",
 )
