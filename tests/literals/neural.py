@@ -88,6 +88,25 @@ def _convkb(state: State, h: int, r: int, t: int, _: int) -> Tensor:
     return score
 
 
+def encoded(state: State, e: int) -> Tensor:
+    """The row of an entity behind the encoder: what neighbours said is a buffer."""
+    row = state["entity"][e] @ state["by_entity"] + state["heard"][e]
+    return row / torch.sqrt((row * row).sum())
+
+
+def _kbgat(state: State, h: int, r: int, t: int, _: int) -> Tensor:
+    """The first stage, in which a model begins."""
+    assert not state["stage"]
+    if r >= RELATIONS:
+        h, r, t = t, r - RELATIONS, h
+    return -(encoded(state, h) + state["relations"][r] @ state["by_relation"] - encoded(state, t)).abs().sum()
+
+
+def _kbgat_rows(state: State, h: int, r: int, t: int, _: int) -> Rows:
+    g = state["relations"][r % RELATIONS] @ state["by_relation"]
+    return Rows(encoded(state, h), (g,), encoded(state, t))
+
+
 def _biased_rows(state: State, h: int, r: int, t: int, _: int) -> Rows:
     return Rows(state["entity"][h, :-1], (state["relations"][r],), state["entity"][t])
 
@@ -100,5 +119,11 @@ def _shared_rows(state: State, h: int, r: int, t: int, _: int) -> Rows:
     return Rows(state["entity"][h], (state["relations"][r % RELATIONS],), state["entity"][t])
 
 
-SCORES |= {"conve": _conve, "interacte": _interacte, "tucker": _tucker, "convkb": _convkb}
-ROWS |= {"conve": _biased_rows, "interacte": _biased_rows, "tucker": _plain_rows, "convkb": _shared_rows}
+SCORES |= {"conve": _conve, "interacte": _interacte, "tucker": _tucker, "convkb": _convkb, "kbgat": _kbgat}
+ROWS |= {
+    "conve": _biased_rows,
+    "interacte": _biased_rows,
+    "tucker": _plain_rows,
+    "convkb": _shared_rows,
+    "kbgat": _kbgat_rows,
+}

@@ -56,6 +56,7 @@ MODELS: Registry[Model] = Registry(
         "interacte": "dura.models.neural:InteractE",
         "tucker": "dura.models.tucker:TuckER",
         "convkb": "dura.models.pairwise:ConvKB",
+        "kbgat": "dura.models.attention:KBGAT",
         "ttranse": "dura.models.dated:TTransE",
         "tatranse": "dura.models.dated:TATransE",
         "hyte": "dura.models.dated:HyTE",

@@ -74,8 +74,8 @@ class Network(Model):
 class Convolution(Network):
     """Head and relation form a picture, which filters and a linear layer turn into a vector.
 
-    Batch norm, dropout, filters, batch norm, ReLU, dropout of whole filters, linear layer, dropout, batch norm, ReLU. A concrete model
-    defines `picture` and `filtered`.
+    Batch norm, dropout, filters, batch norm, ReLU, dropout of whole filters, linear layer, dropout, batch norm, ReLU. A concrete
+    model defines `picture` and `filtered`.
     """
 
     def __init__(
@@ -125,8 +125,8 @@ class Convolution(Network):
 class ConvE(Convolution):
     """<features, t> + b_t: the head stands above the relation in a picture that small filters look at.
 
-    Both have `height` rows (0 = chosen, so that a picture of the head is at most as wide as it is high). A filter is no larger than the
-    picture. The order of the layers is the published one.
+    Both have `height` rows; 0 chooses it, so that the head's part is nearly square but not wider than high. A filter is no larger
+    than the picture. The order of the layers is the published one.
     """
 
     def __init__(
@@ -157,8 +157,8 @@ class ConvE(Convolution):
 class InteractE(Convolution):
     """<features, t> + b_t: the numbers of head and relation alternate in pictures that wrap around at their borders.
 
-    Each of the `permutations` pictures takes the numbers in another order, drawn once from `order_seed`. They alternate like the fields
-    of a chequer board. The same filters look at every picture.
+    Each of the `permutations` pictures takes the numbers in another order, drawn once from `order_seed`. They alternate like the
+    fields of a chequer board. The same filters look at every picture.
     """
 
     order: Tensor

@@ -20,7 +20,7 @@ PAIRS: Defaults = {
     "optimizer": {"name": "adam", "lr": 1e-3},
     "training": {"batch": 500, "epochs": 30, "anneal": 10, "validate_every": 10, "patience": 2},
 }
-"""Settings that suit pairwise models. Negatives, because all entities would be too expensive; few validations for the same reason."""
+"""Settings that suit pairwise models: negatives, because all entities are too expensive, and few validations."""
 NOISE = 0.01
 """How far the filters start from each other."""
 
@@ -46,8 +46,8 @@ class Decoder(nn.Module):
 class ConvKB(Model):
     """Σ w_fi · ReLU(a_f·h_i + b_f·r_i + c_f·t_i + bias_f) over `filters` and numbers i.
 
-    All filters start near (0.1, 0.1, −0.1), which looks at h + r − t. A question for the head uses the same formula, so there is one row
-    per relation. Unlike the published program there is no dropout.
+    All filters start near (0.1, 0.1, −0.1), which looks at h + r − t. A question for the head uses the same formula, so there is
+    one row per relation. Unlike the published program there is no dropout.
     """
 
     random = False

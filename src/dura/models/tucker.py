@@ -16,9 +16,9 @@ from dura.types import BadInput, Sizes
 class TuckER(Model):
     """W ×₁ h ×₂ r ×₃ t: a relation mixes the slices of the core W to a matrix that moves the head.
 
-    Heads and what becomes of them are batch-normed, and both and the matrix have dropout. "Rank d" is the width of entities, `relation_rank`
-    that of relations (0 = the rank, but 30 at most). The matrix of a relation is computed once per step, and its questions share the
-    numbers that dropout leaves out of it. The published program draws them anew for each question.
+    Heads and what becomes of them are batch-normed. Both and the matrix have dropout. "Rank d" is the width of entities and
+    `relation_rank` that of relations (0 = the rank, but 30 at most). The matrix of a relation is computed once per step, and the
+    questions of the step share what dropout leaves out of it. The published program draws that anew for each question.
     """
 
     state_is_all = True

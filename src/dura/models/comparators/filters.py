@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from dura.models.comparators.base import Comparator
-from dura.tables import Packed
+from dura.tables import Collector, Packed
 
 SORTED_FROM = 4
 """With at least this many queries it pays to sort each column of the targets."""
@@ -38,7 +38,7 @@ class Filters(Comparator):
         return (w * torch.relu(a + c * targets[..., None, :])).sum((-2, -1))
 
     def scores(self, query: Tensor, targets: Tensor | Packed, out: Tensor | None = None) -> Tensor:
-        """As a function of t_i, a score is a line that bends once per filter. So each column is sorted, and every bend is found in it.
+        """As a function of t_i, a score is a line that bends once per filter. So columns are sorted, and the bends found in them.
 
         Then a target costs one product per number instead of one per number and filter. Without gradients only.
         """
@@ -77,17 +77,38 @@ class Filters(Comparator):
         slope, height = lines.flatten(1).repeat_interleave(runs.flatten(), dim=1).unflatten(1, columns.shape)
         return torch.addcmul(height, slope, columns)
 
+    def pull(self, slopes: Tensor, query: Tensor, targets: Collector, scale: Tensor | None = None) -> Tensor:
+        """A block of targets at a time, by hand."""
+        if scale is not None:
+            slopes.mul_(scale[:, None])
+        by_query, rows, gradient = torch.zeros_like(query), targets.rows, targets.gradient()
+        for part in self._parts(query, rows):
+            one, two = self._gradients(slopes[:, part], query, rows[part].expand(len(query), -1, -1))
+            by_query += one
+            gradient[part] += two.sum(0)
+        targets.mark()
+        return by_query
+
     def pull_pairs(self, slopes: Tensor, query: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """By hand: the sum over all that a query meets is taken as a product where it can be."""
+        """By hand where each query meets one target or several of its own."""
+        if slopes.dim() == 1 and query.dim() == targets.dim() == 2:
+            by_query, by_targets = self._gradients(slopes[:, None], query, targets[:, None])
+            return by_query, by_targets[:, 0]
+        if slopes.dim() == 2 and query.dim() == targets.dim() == 3 and query.shape[1] == 1:
+            by_query, by_targets = self._gradients(slopes, query[:, 0], targets)
+            return by_query[:, None], by_targets
+        return super().pull_pairs(slopes, query, targets)
+
+    def _gradients(self, slopes: Tensor, query: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """By queries [m, v] and their targets [m, k, width], from the slopes [m, k]. Few passes over [m, k, filters, width]."""
         a, c, w = self.split(query)
-        t = targets[..., None, :]
-        seen = torch.relu_(a + c * t)
-        by_w = (slopes[..., None, None] * seen).sum_to_size(w.shape)
-        active = seen.sign_().mul_(slopes[..., None, None]).mul_(w)
-        by_targets = (active * c).sum(-2).sum_to_size(targets.shape)
-        by_c = (active * t).sum(-1, keepdim=True).sum_to_size(c.shape)
-        by_a = active.sum_to_size(a.shape)
-        return torch.cat([by_a.flatten(-2), by_c.flatten(-2), by_w.flatten(-2)], -1), by_targets
+        seen = torch.addcmul(a[:, None], c[:, None], targets[:, :, None]).relu_()
+        by_w = torch.bmm(slopes[:, None], seen.flatten(2))[:, 0]
+        active = seen.sign_()
+        by_a = torch.bmm(slopes[:, None], active.flatten(2))[:, 0] * w.flatten(1)
+        by_targets = (active * (c * w)[:, None]).sum(2).mul_(slopes[..., None])
+        by_c = (active.mul_((slopes[..., None] * targets)[:, :, None]).sum(1) * w).sum(2)
+        return torch.cat([by_a, by_c, by_w], 1), by_targets
 
     def bound(self, query: float, targets: float) -> float:
         """‖w‖·(‖a‖ + ‖c‖·‖t‖) by Cauchy and Schwarz."""
