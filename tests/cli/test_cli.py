@@ -264,6 +264,7 @@ COMMANDS = (
     "study sensitivity",
     "study categories",
     "study projection",
+    "study duality",
     "study theory",
     "presets",
     "demo",

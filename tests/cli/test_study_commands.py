@@ -73,6 +73,16 @@ def test_projection_in_json_has_the_coordinates(home: Path) -> None:
     assert json.loads((home / "p/projection.json").read_text())["answers"] == study["answers"]
 
 
+def test_duality_says_which_run_is_which(home: Path) -> None:
+    done = call("duality", "none", "dura", "other", "--at-least", 5, "--out", "d", cwd=home)
+    assert "test facts of umls and nations" in done.stdout
+    assert "No run is of the kind dual; train one with" in done.stdout
+    kept = json.loads((home / "d/duality.json").read_text())
+    assert [(row["graph"], row["kind"]) for row in kept["rows"]][:2] == [("umls", "plain"), ("umls", "DURA")]
+    assert kept["rows"][0]["cosine"] == kept["graphs"][0]["runs"][0]["cosine"]
+    assert names(home / "d") == {f"duality.{ending}" for ending in ("md", "csv", "json", "png", "svg")}
+
+
 def test_theory_holds_and_says_so(home: Path) -> None:
     done = call("theory", "--draws", 2, "--starts", 1, "--size", 2, "--out", "t", cwd=home)
     lines = [line for line in done.stdout.splitlines() if line.startswith(("Theorem", "p = 1 instead"))]
@@ -91,6 +101,7 @@ def test_theory_holds_and_says_so(home: Path) -> None:
             "2 questions with more than 100 answers, but in each pair of them one shares more than half",
         ),
         (("projection", "dura", "--questions", "paper"), "does not have the paper's ten questions"),
+        (("duality", "none", "--at-least", "1000"), "no question with 1000 known answers or more, the largest has"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(
@@ -111,6 +122,7 @@ def test_what_is_wrong_is_one_sentence(
         (("sparsity", "dura"), "dura.studies.sparsity.compute"),
         (("categories", "dura"), "dura.studies.categories.compute"),
         (("projection", "dura"), "dura.studies.projection.compute"),
+        (("duality", "dura"), "dura.studies.duality.compute"),
         (("theory",), "dura.analysis.theory.check"),
         (("sensitivity", "dura", "--split", "test"), "dura.runs.trained.open_run"),
         (("sensitivity", "nations/complex-dura", "--over", "model.rank=2,4"), "dura.sweeps.sweep.sweep"),

@@ -32,14 +32,14 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 DAY = "2014-01-03"
 
 
-def trained(model: str = "complex", rows: float = 1.0) -> Trained:
+def trained(model: str = "complex", rows: float = 1.0, **chosen: str) -> Trained:
     """A model with tables far from zero; three entities have tiny rows, which a sparse export makes equal."""
     graph = graph_for(model)
-    options: dict[str, Any] = {"graph": {"source": graph.name}, "model": {"name": model, "rank": 6}}
+    options: dict[str, Any] = {"graph": {"source": graph.name}, "model": {"name": model, "rank": 6, **chosen}}
     if graph.times is not None:
         options["regularizer"] = {"name": "none"}
     torch.manual_seed(4)
-    built = MODELS.build(model, {"rank": 6}, graph.sizes)
+    built = MODELS.build(model, {"rank": 6, **chosen}, graph.sizes)
     for table in built.parameters():
         torch.nn.init.normal_(table, std=rows)
     for table in entity_tables(built).values():
@@ -79,6 +79,24 @@ def test_a_sparse_model_ranks_as_the_dense_one_with_its_entries_zero(name: str, 
     assert [a.entity for a in asked] == [a.entity for a in answers]
     if whole.graph.times is not None:
         assert len(small.when(head="e001", relation="r0", tail="e002", k=3)) == 3
+
+
+@pytest.mark.parametrize("name", ["cp", "complex", "rescal", "tcomplex", "trescal"])
+def test_the_dual_of_a_model_is_exported_as_a_dual(name: str, tmp_path: Path) -> None:
+    whole = trained(name, comparator="distance")
+    time = None if whole.graph.times is None else DAY
+    small = dura.open(whole.export(tmp_path / "sparse", sparse=0.6))
+    with zeroed(whole.model, thresholds(whole.model, [0.6])[0]):
+        assert same(ranks(small.model, small.graph), ranks(whole.model, whole.graph))
+        fact = [("e001", "r1", "e004", time)]
+        assert small.score(fact) == pytest.approx(whole.score(fact), rel=1e-5)
+    assert small.score(fact)[0] < 0  # a distance
+    rough = dura.open(whole.export(tmp_path / "int8", dtype="int8"))
+    asked = rough.predict(head="e001", relation="r0", time=time, k=1, known=True)[0]
+    assert asked.score == pytest.approx(rough.score([("e001", "r0", asked.entity, time)])[0], rel=1e-4)
+    if time is not None:
+        first, *_ = small.when(head="e001", relation="r0", tail="e002", k=3)
+        assert first.score == pytest.approx(small.score([("e001", "r0", "e002", first.time)])[0], rel=1e-5)
 
 
 @pytest.mark.parametrize("name", MODELS.names())
