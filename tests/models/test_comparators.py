@@ -28,7 +28,9 @@ from dura.models.comparators import (
     SquaredL2,
     base,
     distances,
+    kernels,
 )
+from dura.models.comparators.distances import Elementwise
 from dura.tables import Gathered, Table
 from dura.tables.packed import Csr, Small
 from literals import hyperbolic
@@ -187,6 +189,61 @@ def test_a_duel_is_pairs_and_their_gradient(name: str) -> None:
     for ours, theirs in zip(pull(slopes), comparator.pull_pairs(slopes, q, rivals), strict=True):
         torch.testing.assert_close(ours, theirs)
     assert all(map(torch.equal, before, (q, rivals)))
+
+
+@pytest.fixture(params=["compiled", "torch"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """With the compiled kernels, and without them."""
+    if request.param == "compiled" and not kernels.installed():
+        pytest.skip("numba is not installed, so there are no compiled kernels to compare with torch")
+    monkeypatch.setattr(kernels, "installed", lambda: request.param == "compiled")
+    return str(request.param)
+
+
+@pytest.mark.parametrize("kind", [L1(), Modulus()])
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_compiled_kernels_agree_with_torch(
+    way: str, kind: Elementwise, threads: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    query, targets, slopes = (torch.randn(*shape, dtype=dtype) for shape in ((19, 34), (23, 34), (19, 23)))
+    targets[3] = query[5]  # no distance: no gradient
+    expected, table = kind.pairs(query.double()[:, None], targets.double()), Table(targets.clone())
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    near = {"rtol": 2e-6, "atol": 2e-5} if dtype == torch.float32 else {"rtol": 1e-11, "atol": 1e-11}
+    torch.testing.assert_close(kind.scores(query, targets).double(), expected, **near)
+    by_query = kind.pull(slopes.clone(), query, table)
+    q, t = query.double().requires_grad_(), targets.double().requires_grad_()
+    kind.pairs(q[:, None], t).backward(slopes.double())
+    torch.testing.assert_close(by_query.double(), q.grad, **near)
+    torch.testing.assert_close(table.gradient().double(), t.grad, **near)
+
+
+@pytest.mark.parametrize("kind", [L1(), Modulus()])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_rows_are_compared_where_they_are(kind: Elementwise, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not kernels.installed():
+        pytest.skip("numba is not installed, so rows are always copied")
+    torch.manual_seed(0)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    query, table = torch.randn(5, 10).double(), Table(torch.randn(13, 10).double())
+    row, ids, slopes = torch.tensor([4, 0, 0, 2]), torch.randint(13, (4, 6)), torch.randn(4, 6).double()
+    found = kind.among(query, row, table, ids)
+    assert found is not None
+    scores, pull = found
+    torch.testing.assert_close(scores, kind.pairs(query[row][:, None], table.rows[ids]))
+    gradient = torch.ones_like(query)
+    pull(slopes, gradient)
+    q, t = query.clone().requires_grad_(), table.rows.clone().requires_grad_()
+    kind.pairs(q[row][:, None], t[ids]).backward(slopes)
+    torch.testing.assert_close(gradient - 1, q.grad)
+    torch.testing.assert_close(table.gradient(), t.grad)
+    used = table.used()
+    assert used is None or set(used.tolist()) == set(ids.flatten().tolist())
+    assert (
+        kind.among(query, row, Table(torch.randn(1000, 10).double()), ids) is None
+    )  # a whole gradient is not worth it
 
 
 @settings(max_examples=25)

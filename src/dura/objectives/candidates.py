@@ -18,7 +18,7 @@ from dura.data.questions import Questions
 from dura.models import Comparator
 from dura.objectives.known import Known
 from dura.objectives.losses import Loss, Truth
-from dura.tables import Collector
+from dura.tables import Collector, Table
 from dura.types import BadInput
 
 SCORE_BYTES = 96 << 20
@@ -39,6 +39,9 @@ class TargetRows(Protocol):
 
     def some(self, entities: Tensor, questions: Tensor | None = None) -> Collector:
         """The rows of these entities. `questions` says to which question of the batch each belongs, if its row depends on that."""
+
+    def learned(self) -> Table | None:
+        """The table whose rows the targets are, if there is one and it learns."""
 
     def flush(self) -> None:
         """Hand the gradients of `some` rows over now, so that their memory is free again."""
@@ -233,11 +236,19 @@ class Negatives(Candidates):
         return ids, out
 
     def __call__(self, comparator: Comparator, loss: Loss, batch: Batch) -> tuple[Tensor, Tensor]:
-        """A block of facts at a time."""
+        """All at once where the comparator has a way that copies no rows, else a block of facts at a time."""
         query, targets, questions = batch.query, batch.targets, batch.questions
         ids, out = (tensor.to(query.device) for tensor in self.drawn(questions, batch.seed, batch.group))
         row, answers = _ids(questions.question, query), _ids(questions.answers, query)
         gradient, total = torch.zeros_like(query), query.new_zeros(())
+        if (table := targets.learned()) is not None:
+            every = torch.cat([answers[:, None], ids], 1)
+            if (found := comparator.among(query, row, table, every)) is not None:
+                scores, pull = found
+                negative = scores[:, 1:].masked_fill_(out, -torch.inf)
+                total, by_positive, by_negative = loss.over_negatives(scores[:, 0], negative, batch.share)
+                pull(torch.cat([by_positive[:, None], by_negative], 1), gradient)
+                return total, gradient
         size = max(1, NEGATIVE_NUMBERS // (self.count * max(1, query.shape[1])))
         for a in range(0, len(row), size):
             part = slice(a, a + size)

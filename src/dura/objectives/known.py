@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dura.data.questions import MANY, Questions
 from dura.types import IntArray, Sizes
@@ -65,10 +66,19 @@ class Known:
         """True where entities [f, k] are known answers to the question of the batch's fact f."""
         at = self._positions(batch.head, batch.relation, batch.time)[batch.question][:, None]
         keys = at * self.sizes.entities + entities
-        facts = self._sorted[2]
-        found = np.minimum(np.searchsorted(facts, keys), len(facts) - 1)
-        held: IntArray = (at >= 0) & (facts[found] == keys)
+        facts, maybe = self._sorted[2], self._maybe
+        held: IntArray = (at >= 0) & maybe[keys & (len(maybe) - 1)]
+        suspects = keys[held]
+        held[held] = facts[np.minimum(np.searchsorted(facts, suspects), len(facts) - 1)] == suspects
         return held
+
+    @cached_property
+    def _maybe(self) -> NDArray[np.bool_]:
+        """True at the last bits of every fact's number. Most entities are found to be no answers here, without a search."""
+        facts = self._sorted[2]
+        maybe = np.zeros(1 << (8 * len(facts)).bit_length(), dtype=bool)
+        maybe[facts & (len(maybe) - 1)] = True
+        return maybe
 
     def answers_per_question(self) -> IntArray:
         """The mean number of answers of the questions of each relation [2|R|]; 1 for a relation without any."""

@@ -171,6 +171,9 @@ class _Targets:
             self._picked.append((entities, rows))
         return rows
 
+    def learned(self) -> Table | None:
+        return self.table if self.table is not None and self.table.requires_grad else None
+
     def flush(self) -> None:
         if (live := self.settle()).requires_grad:
             live.backward()
@@ -211,6 +214,9 @@ class _Whole:
 
     def some(self, entities: Tensor, questions: Tensor | None = None) -> Collector:
         raise NotImplementedError("relations and times are compared with all others")
+
+    def learned(self) -> Table | None:
+        return None  # the gradient is added by the caller
 
     def flush(self) -> None:
         """The caller reads the gradient."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from dura.tables import Collector, Packed
+from dura.tables import Collector, Packed, Table
 
 PART = 2**20
 """How many numbers an element-wise comparison may produce at a time, so that they stay near the processor."""
@@ -85,6 +85,16 @@ class Comparator(ABC):
     def duel(self, query: Tensor, targets: Tensor) -> tuple[Tensor, Pull]:
         """`pairs`, and `pull_pairs` for the same rows. A comparator may keep what both need."""
         return self.pairs(query, targets), lambda slopes: self.pull_pairs(slopes, query, targets)
+
+    def among(
+        self, query: Tensor, row: Tensor, table: Table, ids: Tensor
+    ) -> tuple[Tensor, Callable[[Tensor, Tensor], None]] | None:
+        """The scores [f, k] of the query `row[f]` and the rows `ids[f, k]` of a table, without copies of these rows.
+
+        The second result takes the gradients of the scores and of the queries [m, w]. It adds to the latter and to the gradient of
+        the table, in place. None, the default, if there is no faster way than `duel`.
+        """
+        return None
 
     def bound(self, query: float, targets: float) -> float:
         """No score is larger than this in absolute value, if no row has a norm above `query` and `targets`."""

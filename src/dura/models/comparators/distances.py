@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from dura.models.comparators import kernels
 from dura.models.comparators.base import Comparator, Pull
-from dura.tables import Collector, Packed
+from dura.tables import Collector, Packed, Table
 
 TILE = 2**17
 """How many differences are made at a time: they and what is computed of them fit in the processor's second cache."""
 WIDEST = 1e3
 """The square root of a width that no row has."""
+MANY_ROWS = 8
+"""A table has at most this many rows for each that gets a gradient, if its whole gradient is made."""
 TINY = 1e-18
 """Shorter differences have a gradient shorter than 1, down to zero at zero. Its square is a normal number in 32 bits."""
 
@@ -80,8 +84,11 @@ class L2(Comparator):
 class Elementwise(Comparator):
     """A distance that adds up the numbers of t − q one by one, so no matrix product helps.
 
-    All work is done a tile of differences at a time, which stays in the processor's cache, and gradients have closed forms.
+    All work is done a tile of differences at a time, which stays in the processor's cache, and gradients have closed forms. With
+    numba the loops are compiled, see `kernels`.
     """
+
+    kind: ClassVar[kernels.Kind]
 
     @abstractmethod
     def _distance(self, d: Tensor) -> tuple[Tensor, Tensor]:
@@ -121,6 +128,9 @@ class Elementwise(Comparator):
         if isinstance(targets, Packed) or live:
             return super().scores(query, targets, out)
         scores = query.new_empty(len(query), len(targets)) if out is None else out
+        if kernels.usable(query, targets, scores):
+            kernels.spread(kernels.kernels_of(self.kind).scores, len(query), query, targets, scores)
+            return scores
         for m, n in tiles(query, targets):
             torch.neg(self._distance(targets[n] - query[m, None])[0], out=scores[m, n])
         return scores
@@ -130,6 +140,11 @@ class Elementwise(Comparator):
         if scale is not None:
             slopes.mul_(scale[:, None])
         by_query, rows, gradient = torch.zeros_like(query), targets.rows, targets.gradient()
+        if kernels.usable(query, rows, slopes, gradient):
+            kernel = kernels.kernels_of(self.kind)
+            kernels.spread(kernel.pull, query.shape[1] // kernel.parts, slopes, query, rows, by_query, gradient)
+            targets.mark()
+            return by_query.neg_()
         for m, n in tiles(query, rows):
             d = rows[n] - query[m, None]
             _, kept = self._distance(d)
@@ -139,6 +154,25 @@ class Elementwise(Comparator):
         targets.mark()
         return by_query
 
+    def among(
+        self, query: Tensor, row: Tensor, table: Table, ids: Tensor
+    ) -> tuple[Tensor, Callable[[Tensor, Tensor], None]] | None:
+        """By the compiled loops, if numba is there and the table's whole gradient is worth its memory."""
+        rows = table.rows
+        if not ids.numel() or MANY_ROWS * ids.numel() < len(rows) or not kernels.usable(query, rows):
+            return None
+        kernel, keys, scores = kernels.kernels_of(self.kind), kernels.by_target(ids), query.new_empty(ids.shape)
+        kernels.spread(kernel.some_scores, ids.numel(), query, row, rows, keys, scores)
+
+        def pull(slopes: Tensor, by_query: Tensor) -> None:
+            columns, own = query.shape[1] // kernel.parts, torch.zeros_like(query)
+            gradient = table.gradient()
+            kernels.spread(kernel.some_pull, columns, slopes.contiguous(), query, row, rows, keys, own, gradient)
+            table.mark(ids.flatten())
+            by_query -= own
+
+        return scores, pull
+
     def bound(self, query: float, targets: float) -> float:
         """√w times the largest distance by Pythagoras, if its square does not overflow."""
         return max((query + targets) ** 2, WIDEST * (query + targets))
@@ -146,6 +180,8 @@ class Elementwise(Comparator):
 
 class L1(Elementwise):
     """−Σ|q − t|."""
+
+    kind = "l1"
 
     def _distance(self, d: Tensor) -> tuple[Tensor, Tensor]:
         return d.abs().sum(-1), d
@@ -159,6 +195,8 @@ class L1(Elementwise):
 
 class Modulus(Elementwise):
     """−Σ|q − t| over complex numbers. The first half of a row has their real parts, the second half their imaginary parts."""
+
+    kind = "modulus"
 
     def _distance(self, d: Tensor) -> tuple[Tensor, Tensor]:
         real, imaginary = d.chunk(2, -1)
