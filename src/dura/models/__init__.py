@@ -33,6 +33,7 @@ MODELS: Registry[Model] = Registry(
         "trescal": "dura.models.temporal:TRESCAL",
         "transe": "dura.models.distance:TransE",
         "rotate": "dura.models.distance:RotatE",
+        "star": "dura.models.textual:StAR",
     },
     "dura.models.model:Model",
 )
