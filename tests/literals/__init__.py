@@ -6,3 +6,4 @@ from literals import neural as neural
 from literals import projected as projected
 from literals import temporal as temporal
 from literals import temporal_stages as temporal_stages
+from literals import textual as textual

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from dura import world
-from dura.cli import data, demo, evaluate, export, predict, report, reproduce, study, sweep, train
+from dura.cli import data, demo, ensemble, evaluate, export, predict, report, reproduce, study, sweep, text, train
 from dura.cli.common import HELP, fail
 from dura.types import DuraError
 
@@ -73,6 +73,8 @@ def program(*others: Callable[..., None]) -> typer.Typer:
     for command in others:
         app.command()(command)
     app.command()(export.export)
+    app.command()(text.text)
+    app.command()(ensemble.ensemble)
     app.command()(report.report)
     app.add_typer(data.app, name="data")
     app.command()(reproduce.reproduce)

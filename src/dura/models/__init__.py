@@ -57,6 +57,7 @@ MODELS: Registry[Model] = Registry(
         "tucker": "dura.models.tucker:TuckER",
         "convkb": "dura.models.pairwise:ConvKB",
         "kbgat": "dura.models.attention:KBGAT",
+        "star": "dura.models.textual:StAR",
         "ttranse": "dura.models.dated:TTransE",
         "tatranse": "dura.models.dated:TATransE",
         "hyte": "dura.models.dated:HyTE",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, ClassVar, Literal
@@ -151,6 +151,12 @@ class Model(nn.Module, ABC):
 
         Most models need neither. What a model computes here and needs for its answers must be in a buffer: an opened run does not
         call this.
+        """
+
+    def read_names(self, entities: Iterable[str], relations: Iterable[str]) -> None:
+        """See the names of all entities and relations in the order of their ids, at the same time as `observe`.
+
+        Only a model that knows texts by name needs them. What it keeps of them must be in a buffer.
         """
 
     def lesson(self, epoch: int, times: IntArray | None) -> IntArray | None:

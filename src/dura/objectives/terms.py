@@ -17,7 +17,7 @@ from dura.objectives.candidates import All, Batch, Candidates
 from dura.objectives.deal import Deal
 from dura.objectives.known import known_of
 from dura.objectives.losses import Loss, Softmax
-from dura.tables import Collector, Gathered, Sharded, Table
+from dura.tables import Collector, Fixed, Gathered, Sharded, Table
 from dura.types import BadInput
 
 Hole = Literal["tails", "relations", "times"]
@@ -161,7 +161,7 @@ class _Targets:
     def every(self) -> Collector:
         if self.table is None:
             return self._computed(None)
-        return self.table if self.table.requires_grad else Gathered(self.table.rows)
+        return self.table if self.table.requires_grad else Fixed(self.table.rows)
 
     def some(self, entities: Tensor, questions: Tensor | None = None) -> Collector:
         if self.table is None:
@@ -187,6 +187,8 @@ class _Targets:
         relation, time = of_each(self.relation), of_each(self.time)
         live = self.model.targets(entities, relation, time)
         assert isinstance(live, Tensor)
+        if not live.requires_grad:
+            return Fixed(live)
         rows = Gathered(live.detach())
         self._live.append((live, rows))
         return rows

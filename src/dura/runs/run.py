@@ -327,6 +327,7 @@ def _place(p: Progress, steps: int, epochs: int) -> str:
 def _trainer(start: _Start, parts: Parts, folder: RunFolder | None) -> Trainer:
     experiment, graph, listeners = start.experiment, start.graph, start.listeners
     t = experiment.training
+    parts.model.read_names(graph.entities, graph.relations)
     parts.model.observe(graph.train, list(graph.times or ()))
 
     def validate() -> dict[str, float]:

@@ -1,12 +1,12 @@
 """Tables: rows of numbers, to train and to read.
 
 Holds `Table` (a parameter whose gradient is collected in place), `Sharded` (this process's rows of a larger table), `Gathered`
-(some rows and the room for their gradient) and `Packed` (a table in few bytes that can be read but not trained). No scoring happens
-here: comparators know what the rows mean. May touch `types`, `world` and `registry` only.
+(some rows and the room for their gradient), `Fixed` (rows that are never trained) and `Packed` (a table in few bytes that can be
+read but not trained). No scoring happens here: comparators know what the rows mean. May touch `types`, `world` and `registry` only.
 """
 
 from dura.tables.packed import Packed
 from dura.tables.sharded import Sharded, Spans, entity_table, fill
-from dura.tables.table import Collector, Gathered, Table
+from dura.tables.table import Collector, Fixed, Gathered, Table
 
-__all__ = ["Collector", "Gathered", "Packed", "Sharded", "Spans", "Table", "entity_table", "fill"]
+__all__ = ["Collector", "Fixed", "Gathered", "Packed", "Sharded", "Spans", "Table", "entity_table", "fill"]

@@ -229,3 +229,23 @@ class Gathered:
 
     def mark(self, index: Tensor | None = None) -> None:
         """All rows count as used."""
+
+
+class Fixed:
+    """Rows that are never trained: a comparator may add to their gradient, and nothing is computed or kept."""
+
+    def __init__(self, rows: Tensor) -> None:
+        self.rows = rows
+
+    def gradient(self) -> Tensor:
+        """Room to add to, which no one reads."""
+        return torch.zeros_like(self.rows)
+
+    def add_all(self, gradient: Tensor) -> None:
+        """Nothing to do."""
+
+    def add_product(self, left: Tensor, right: Tensor) -> None:
+        """Nothing to do, so the product is not computed."""
+
+    def mark(self, index: Tensor | None = None) -> None:
+        """Nothing to do."""
