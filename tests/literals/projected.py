@@ -19,7 +19,7 @@ def as_asked(h: int, r: int, t: int) -> tuple[int, int, int]:
 def _transh(state: State, *fact: int) -> Tensor:
     h, r, t = as_asked(*fact[:3])
     d, w = state["relations"][r].chunk(2)
-    w = w / w.norm()
+    w = w / torch.sqrt((w * w).sum())
     head, tail = (state["entity"][e] - (w @ state["entity"][e]) * w for e in (h, t))
     return -(head + d - tail).square().sum()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -211,13 +212,14 @@ def test_compiled_kernels_agree_with_torch(
     targets[3] = query[5]  # no distance: no gradient
     expected, table = kind.pairs(query.double()[:, None], targets.double()), Table(targets.clone())
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    near = {"rtol": 2e-6, "atol": 2e-5} if dtype == torch.float32 else {"rtol": 1e-11, "atol": 1e-11}
-    torch.testing.assert_close(kind.scores(query, targets).double(), expected, **near)
+    rtol, atol = (2e-6, 2e-5) if dtype == torch.float32 else (1e-11, 1e-11)
+    close = partial(torch.testing.assert_close, rtol=rtol, atol=atol)
+    close(kind.scores(query, targets).double(), expected)
     by_query = kind.pull(slopes.clone(), query, table)
     q, t = query.double().requires_grad_(), targets.double().requires_grad_()
     kind.pairs(q[:, None], t).backward(slopes.double())
-    torch.testing.assert_close(by_query.double(), q.grad, **near)
-    torch.testing.assert_close(table.gradient().double(), t.grad, **near)
+    close(by_query.double(), q.grad)
+    close(table.gradient().double(), t.grad)
 
 
 @pytest.mark.parametrize("kind", [L1(), Modulus()])

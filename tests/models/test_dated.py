@@ -86,7 +86,8 @@ def test_dates_that_begin_alike_are_read_together_with_the_same_result() -> None
     together = model.query(h, r, time)
     alone = torch.cat([model.query(h[i : i + 1], r[i : i + 1], time[i : i + 1]) for i in range(7)])
     torch.testing.assert_close(together, alone)
-    assert not torch.allclose(*(model.query(h[:1], r[:1], torch.tensor([i])) for i in (0, 1)))
+    one, other = (model.query(h[:1], r[:1], torch.tensor([i])) for i in (0, 1))
+    assert not torch.allclose(one, other)
 
 
 def test_cores_that_do_not_fit_are_refused() -> None:

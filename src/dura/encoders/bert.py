@@ -110,7 +110,7 @@ class Encoder:
             x = self._norm(
                 f"{layer}.attention.output.LayerNorm", x + self._linear(f"{layer}.attention.output.dense", mixed)
             )
-            inner = self.act(self._linear(f"{layer}.intermediate.dense", x))
+            inner: Tensor = self.act(self._linear(f"{layer}.intermediate.dense", x))
             x = self._norm(f"{layer}.output.LayerNorm", x + self._linear(f"{layer}.output.dense", inner))
         return x
 

@@ -138,7 +138,8 @@ class TATransE(Moving):
             before, word = distinct.div(TOKENS, rounding_mode="floor"), distinct.remainder(TOKENS)
             so_far = hidden.index_select(0, before), cell.index_select(0, before)
             hidden, cell = self.cell(self.words.read(word), so_far)
-        return hidden.index_select(0, at)
+        read: Tensor = hidden.index_select(0, at)
+        return read
 
     def relation_rows(self, relations: Tensor) -> tuple[Tensor, ...]:
         """What the LSTM reads first."""

@@ -44,7 +44,7 @@ class Moving(Model):
         self.entity = uniform(sizes.entities, width, scale)
 
     @property
-    def target_table(self) -> Table | Packed:
+    def target_table(self) -> Table | Packed | None:
         """The entities' rows as they are."""
         return self.entity
 

@@ -18,6 +18,7 @@ class _MuR(Moving):
         super().__init__(sizes, rank, rank + 1, START)
         self.head_bias = Table(torch.zeros(sizes.entities, 1))
         self.relations = Table(torch.empty(2 * sizes.relations, 2 * rank))
+        assert isinstance(self.entity, Table)
         with torch.no_grad():
             self.entity[:, -1] = 0
             nn.init.uniform_(self.relations[:, :rank], -1, 1)

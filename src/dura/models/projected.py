@@ -161,4 +161,4 @@ def _all(sizes: Sizes, device: torch.device) -> Tensor:
 
 def _unit(rank: int) -> float:
     """Numbers within ± this make a row of at most the length 1."""
-    return max(1, rank) ** -0.5
+    return float(max(1, rank) ** -0.5)

@@ -163,12 +163,9 @@ class Table(nn.Parameter):
         """The distinct rows, ascending. If there are many, marking them in a list of all rows is faster than to sort."""
         if 16 * len(index) < len(self):
             return index.unique()
-        return (
-            torch.zeros(len(self), dtype=torch.bool, device=index.device)
-            .index_fill_(0, index, True)
-            .nonzero()
-            .flatten()
-        )
+        marks = torch.zeros(len(self), dtype=torch.bool, device=index.device).index_fill_(0, index, True)
+        rows: Tensor = marks.nonzero().flatten()
+        return rows
 
     def forget(self) -> None:
         """End a step: from now on the gradient is zero."""

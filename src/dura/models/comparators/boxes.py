@@ -157,7 +157,8 @@ def _norms(distances: Tensor) -> Tensor:
     if halves.requires_grad:
         norms: Tensor = torch.linalg.vector_norm(halves, dim=-1)
         return norms
-    return halves.square_().sum(-1).sqrt_()  # in two passes, which torch vectorizes better
+    squares: Tensor = halves.square_().sum(-1)  # in two passes, which torch vectorizes better
+    return squares.sqrt_()
 
 
 def _distances(lines: _Lines, power: Tensor, powers: Tensor) -> tuple[Tensor, Tensor, Tensor]:
