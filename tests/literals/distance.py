@@ -33,12 +33,13 @@ def _mode(state: State, h: int, r: int, t: int, _: int) -> Tensor:
     return -(state["entity"][h] * state["relations"][r] - state["entity"][t]).abs().sum()
 
 
-def _signed(table: str) -> object:
-    def rows(state: State, h: int, r: int, t: int, _: int) -> Rows:
-        own, sign = turned(r)
-        return Rows(state["entity"][h], (sign * state[table][own],), state["entity"][t])
+def _shifted(state: State, h: int, r: int, t: int, _: int) -> Rows:
+    own, sign = turned(r)
+    return Rows(state["entity"][h], (sign * state["shifts"][own],), state["entity"][t])
 
-    return rows
+
+def _alone(state: State, h: int, _r: int, t: int, _: int) -> Rows:
+    return Rows(state["entity"][h], (), state["entity"][t])
 
 
 def _plain(state: State, h: int, r: int, t: int, _: int) -> Rows:
@@ -46,4 +47,4 @@ def _plain(state: State, h: int, r: int, t: int, _: int) -> Rows:
 
 
 SCORES |= {"transe": _transe, "rotate": _rotate, "mode": _mode}
-ROWS |= {"transe": _signed("shifts"), "rotate": _signed("angles"), "mode": _plain}  # type: ignore[dict-item]
+ROWS |= {"transe": _shifted, "rotate": _alone, "mode": _plain}

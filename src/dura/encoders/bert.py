@@ -33,7 +33,11 @@ POOLING = {
     "pooling_mode_mean_tokens": "mean",
 }
 """The ways to make one vector of those of the tokens, by their name in 1_Pooling/config.json."""
-ACTIVATIONS = {"gelu": F.gelu, "relu": F.relu, "gelu_new": lambda x: F.gelu(x, approximate="tanh")}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "gelu": F.gelu,
+    "relu": F.relu,
+    "gelu_new": lambda x: F.gelu(x, approximate="tanh"),
+}
 
 
 def own_folder() -> Path:
@@ -110,7 +114,7 @@ class Encoder:
             x = self._norm(
                 f"{layer}.attention.output.LayerNorm", x + self._linear(f"{layer}.attention.output.dense", mixed)
             )
-            inner: Tensor = self.act(self._linear(f"{layer}.intermediate.dense", x))
+            inner = self.act(self._linear(f"{layer}.intermediate.dense", x))
             x = self._norm(f"{layer}.output.LayerNorm", x + self._linear(f"{layer}.output.dense", inner))
         return x
 

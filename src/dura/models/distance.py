@@ -129,5 +129,5 @@ class RotatE(Moving):
         return torch.cat([real * cos - imaginary * sin, real * sin + imaginary * cos], 1)
 
     def relation_rows(self, relations: Tensor) -> tuple[Tensor, ...]:
-        """The angles."""
-        return (self.angles.read(relations % self.sizes.relations) * sign(relations, self.sizes),)
+        """None: every e^{iθ} has the modulus 1, and a regularizer should not pull angles to zero."""
+        return ()

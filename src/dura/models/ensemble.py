@@ -64,6 +64,8 @@ class Ensemble(Model):
     ambiguous a question is.
     """
 
+    alone: Tensor
+
     random = False
 
     def __init__(self, first: Model, second: Model, unseen: Tensor, best: int = 1000) -> None:
@@ -118,7 +120,7 @@ class Ensemble(Model):
         )
         weights = self.weights[(relation >= self.sizes.relations).long()]
         logit = (weights[:, :-5] * self.ambiguity(one)).sum(1, keepdim=True) + weights[:, -1:]
-        own = [self.ends(one, two), logit, weights[:, -5:-1], self.alone[head][:, None]]  # type: ignore[index]
+        own = [self.ends(one, two), logit, weights[:, -5:-1], self.alone[head][:, None]]
         return torch.cat([*own, *queries], 1)
 
     def targets(
@@ -126,7 +128,7 @@ class Ensemble(Model):
     ) -> Tensor:
         """The rows of both models."""
         every = torch.arange(self.sizes.entities) if entities is None else entities
-        alone: Tensor = self.alone[every]  # type: ignore[index]
+        alone: Tensor = self.alone[every]
         return torch.cat([alone[:, None], self._rows(self.first)[every], self._rows(self.second)[every]], 1)
 
     def heads(self, entities: Tensor) -> Tensor:

@@ -142,8 +142,7 @@ def _examples(
     points = torch.rand(len(asked), fitting.negatives * fitting.epochs, generator=drawing)
     ids = torch.cat([answer[:, None], best.indices.gather(1, (points * there).long())], 1)
     scores = torch.stack([one.gather(1, ids), two.gather(1, ids)], 1)
-    new: Tensor = model.alone
-    alone = torch.maximum(new[ids], new[head][:, None])
+    alone = torch.maximum(model.alone[ids], model.alone[head][:, None])
     return Examples(ends, model.ambiguity(one), scores, alone, (relation >= model.sizes.relations).long())
 
 

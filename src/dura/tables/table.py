@@ -162,10 +162,11 @@ class Table(nn.Parameter):
     def _distinct(self, index: Tensor) -> Tensor:
         """The distinct rows, ascending. If there are many, marking them in a list of all rows is faster than to sort."""
         if 16 * len(index) < len(self):
-            return index.unique()
+            rows: Tensor = index.unique()
+            return rows
         marks = torch.zeros(len(self), dtype=torch.bool, device=index.device).index_fill_(0, index, True)
-        rows: Tensor = marks.nonzero().flatten()
-        return rows
+        found: Tensor = marks.nonzero().flatten()
+        return found
 
     def forget(self) -> None:
         """End a step: from now on the gradient is zero."""
