@@ -30,9 +30,9 @@ class BoxTE(Moving):
         "regularizer": {"name": "none"},
         "loss": {"name": "softmax"},
         "candidates": {"name": "negatives", "count": 75},
-        "optimizer": {"name": "adam", "lr": 1e-3},
+        "optimizer": {"name": "adam", "lr": 5e-3},
         "smoothness": {"weight": 0.05, "p": 4},
-        "training": {"batch": 256, "validate_every": 10, "patience": 4},
+        "training": {"batch": 500, "anneal": 20, "validate_every": 10, "patience": 4},
     }
 
     def __init__(self, sizes: Sizes, rank: int = 64, bumps: int = 2) -> None:
