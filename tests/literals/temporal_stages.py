@@ -53,7 +53,8 @@ def _rtfe(state: State, h: int, r: int, t: int, time: int) -> Tensor:
     apart = rows.h[:width] * (scale + bias) - rows.t[:width] * (1 - bias)
     angle = (rows.h[width:] + turn - rows.t[width:]) * math.pi / (8 / width)
     weight, phase_weight = _row(state, "weights", 1, 0, time)
-    return -weight * torch.sqrt((apart**2).sum()) - phase_weight * torch.sin(angle / 2).abs().sum()
+    score: Tensor = -weight * torch.sqrt((apart**2).sum()) - phase_weight * torch.sin(angle / 2).abs().sum()
+    return score
 
 
 SCORES |= {"dedicom": _dedicom, "rtfe": _rtfe}

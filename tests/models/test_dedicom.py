@@ -64,8 +64,9 @@ def slope(facts: Facts, at: Point, part: str, ridge: float) -> Tensor:
     """The gradient of the literal error by one of the parts."""
     free = getattr(at, part).clone().requires_grad_()
     literal(facts, replace(at, **{part: free}), ridge).backward()
-    assert free.grad is not None
-    return free.grad
+    gradient: Tensor | None = free.grad
+    assert gradient is not None
+    return gradient
 
 
 def test_the_error_is_that_of_the_whole_tensor(facts: Facts, point: Point) -> None:
@@ -170,8 +171,7 @@ def test_an_epoch_is_a_sweep_and_its_loss_is_the_share_of_the_facts_that_is_not_
             for time in range(graph.sizes.times):
                 scores = model.score_all(every, torch.full_like(every, j), torch.full_like(every, time)).double()
                 error += float(scores.square().sum())
-        h, r, t, time = torch.as_tensor(graph.train).long().unbind(1)
-        error -= 2 * float(model.score(h, r, t, time).sum())
+        error -= 2 * float(model.score(*torch.as_tensor(graph.train).long().unbind(1)).sum())
     assert best["loss"] == pytest.approx(error / len(graph.train), rel=1e-4)
 
 

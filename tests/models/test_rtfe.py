@@ -34,7 +34,8 @@ def model_of(sizes: Sizes = SIZES, **options: Any) -> RTFE:
 def rows(model: Model, table: str) -> torch.Tensor:
     """A table by slot."""
     assert isinstance(model, RTFE)
-    return model.state()[table].unflatten(0, (model.slots + 1, -1))
+    by_slot: torch.Tensor = model.state()[table].unflatten(0, (model.slots + 1, -1))
+    return by_slot
 
 
 @pytest.mark.parametrize("filled", [0, 2, 4])
