@@ -150,8 +150,8 @@ def wanted_entities(facts: Facts, at: Point, ridge: float) -> Tensor:
 
 def _wanted(pull: Tensor, b: Tensor, ridge: float) -> Tensor:
     b = b + (ridge + 1e-12 * float(b.diagonal().mean())) * torch.eye(len(b), dtype=b.dtype, device=b.device)
-    found: Tensor = torch.linalg.solve(b, pull, left=False)
-    return found
+    solved: Tensor = torch.linalg.solve(b, pull, left=False)
+    return solved
 
 
 def better_entities(facts: Facts, at: Point, ridge: float) -> Tensor:
