@@ -41,7 +41,29 @@ def settings_of(name: str, graph: Graph) -> dict[str, Any]:
     return {f"model.{key}": value for key, value in options_of(name, graph).items()}
 
 
-WORDS = "[PAD] [UNK] [CLS] [SEP] [MASK] a able cat dog eats mouse noun person runs the tree verb , 1 2 ##s".split()
+WORDS = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "a",
+    "able",
+    "cat",
+    "dog",
+    "eats",
+    "mouse",
+    "noun",
+    "person",
+    "runs",
+    "the",
+    "tree",
+    "verb",
+    ",",
+    "1",
+    "2",
+    "##s",
+]
 
 
 def tiny_encoder(folder: Path, *, pooling: str = "mean", unit: bool = True, prefix: str = "", hidden: int = 16) -> Path:

@@ -95,7 +95,9 @@ class Encoder:
 
     def _layers(self, ids: Tensor, real: Tensor) -> Tensor:
         """The vectors of the tokens after the last layer."""
-        table = {name: self.state[f"embeddings.{name}_embeddings.weight"] for name in ("word", "position", "token_type")}
+        table = {
+            name: self.state[f"embeddings.{name}_embeddings.weight"] for name in ("word", "position", "token_type")
+        }
         place = table["position"][self.first : self.first + ids.shape[1]]
         x = self._norm("embeddings.LayerNorm", table["word"][ids] + table["token_type"][0] + place)
         for number in range(int(self.config["num_hidden_layers"])):
@@ -131,16 +133,17 @@ def read_encoder(folder: Path) -> Encoder:
     except ImportError:
         raise BadInput(f"the package tokenizers is not installed: run {INSTALL}") from None
     config = _json(folder / "config.json")
-    if config.get("model_type") not in ("bert", "roberta", "xlm-roberta") or config.get("hidden_act") not in ACTIVATIONS:
+    if (
+        config.get("model_type") not in ("bert", "roberta", "xlm-roberta")
+        or config.get("hidden_act") not in ACTIVATIONS
+    ):
         raise BadInput(
             f"{folder} holds a model of the type {config.get('model_type')!r} with {config.get('hidden_act')!r}, "
             "but encoders are of the type bert or roberta"
         )
     pooling, unit = _pooling(folder)
     longest = int(_json(folder / "sentence_bert_config.json").get("max_seq_length") or 512)
-    return Encoder(
-        config, _state(folder), Tokenizer.from_file(str(folder / "tokenizer.json")), pooling, unit, longest
-    )
+    return Encoder(config, _state(folder), Tokenizer.from_file(str(folder / "tokenizer.json")), pooling, unit, longest)
 
 
 def _state(folder: Path) -> dict[str, Tensor]:
@@ -159,7 +162,9 @@ def _pooling(folder: Path) -> tuple[str, bool]:
     kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
     if len(chosen) > 1 or (strange := [kind for kind in kinds if kind not in ("Transformer", "Pooling", "Normalize")]):
         what = f"the module {strange[0]}" if len(chosen) < 2 else "several poolings"
-        raise BadInput(f"{folder} has {what}, but an encoder here has one pooling (mean, cls or max) and no other modules")
+        raise BadInput(
+            f"{folder} has {what}, but an encoder here has one pooling (mean, cls or max) and no other modules"
+        )
     return (chosen or ["mean"])[0], "Normalize" in kinds
 
 

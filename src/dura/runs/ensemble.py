@@ -60,7 +60,13 @@ class Examples:
 
 
 def ensemble(
-    first: Path, second: Path, out: Path, fitting: Fitting | None = None, *, split: Split = "test", progress: Bar = lambda *_: None
+    first: Path,
+    second: Path,
+    out: Path,
+    fitting: Fitting | None = None,
+    *,
+    split: Split = "test",
+    progress: Bar = lambda *_: None,
 ) -> Result:
     """Fit the mixture of two runs, rank the facts of a split with it, and keep weights and result in a new folder."""
     fitting = fitting or Fitting()
@@ -69,7 +75,9 @@ def ensemble(
     runs = [open_run(path) for path in (first, second)]
     graph = runs[0].graph
     if graph.digest != runs[1].graph.digest:
-        raise BadInput(f"{first} and {second} were trained on other graphs or other splits, so they cannot answer together")
+        raise BadInput(
+            f"{first} and {second} were trained on other graphs or other splits, so they cannot answer together"
+        )
     model = Ensemble(runs[0].model, runs[1].model, torch.from_numpy(graph.unseen), fitting.best)
     fit(model, graph, fitting, progress)
     size = max(1, block_size(model.sizes.entities) // 4)  # the mixture needs several blocks of scores at once

@@ -230,11 +230,11 @@ class Fixed:
         """Room to add to, which no one reads."""
         return torch.zeros_like(self.rows)
 
-    def add_all(self, gradient: Tensor) -> None:  # noqa: ARG002
+    def add_all(self, gradient: Tensor) -> None:
         """Nothing to do."""
 
-    def add_product(self, left: Tensor, right: Tensor) -> None:  # noqa: ARG002
+    def add_product(self, left: Tensor, right: Tensor) -> None:
         """Nothing to do, so the product is not computed."""
 
-    def mark(self, index: Tensor | None = None) -> None:  # noqa: ARG002
+    def mark(self, index: Tensor | None = None) -> None:
         """Nothing to do."""
