@@ -6,7 +6,9 @@ parameter that is not a table. A dual is a row with `comparator = "distance"`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 import pytest
@@ -121,16 +123,24 @@ def known(name: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return name
 
 
-def built(name: str, sizes: Sizes, rank: int = 4, seed: int = 5) -> Model:
+def built(
+    name: str, sizes: Sizes, rank: int = 4, seed: int = 5, options: Mapping[str, Any] = MappingProxyType({})
+) -> Model:
     """A model in float64 and evaluation mode with numbers far from their start, so that a wrong sign shows."""
     torch.manual_seed(seed)
-    model = MODELS.build(name, {"rank": rank}, sizes).double().eval()
+    model = MODELS.build(name, {"rank": rank, **options}, sizes).double().eval()
     for table in model.parameters():
         nn.init.normal_(table)
     for buffer in model.buffers():
         if buffer.is_floating_point():
             nn.init.uniform_(buffer, 0.5, 1.5)  # a variance is positive
     return model
+
+
+def packable() -> list[str]:
+    """The models whose tables of entities an export can make small."""
+    sizes = Sizes(entities=3, relations=2, times=2)
+    return [name for name in MODELS.names() if MODELS.build(name, {"rank": 2}, sizes).entity_tables]
 
 
 def collected(parameter: torch.nn.Parameter) -> torch.Tensor:

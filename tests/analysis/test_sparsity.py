@@ -9,8 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from doubles import built, packable
 from dura.analysis.sparsity import curve, entity_tables, sparse_bytes, thresholds, zeroed
-from dura.models import CP, MODELS, DistMult
+from dura.models import CP, DistMult
 from dura.tables import Table
 from dura.tables.packed import Csr, Small
 from dura.types import BadInput, Metrics, Sizes
@@ -25,10 +26,10 @@ def literal_sparsity(rows: list[list[float]], threshold: float) -> float:
     return sum(abs(x) < threshold for row in rows for x in row) / sum(map(len, rows))
 
 
-@pytest.mark.parametrize("name", MODELS.names())
+@pytest.mark.parametrize("name", packable())
 def test_the_threshold_makes_the_share_zero_in_every_model(name: str) -> None:
     torch.manual_seed(2)
-    model = MODELS.build(name, {"rank": 6, "init_scale": 1.0}, SIZES)
+    model = built(name, SIZES, rank=6)
     tables = entity_tables(model)
     assert set(tables) == ({"entity", "tail"} if name == "cp" else {"entity"})
     rows = [row for table in tables.values() for row in table.tolist()]

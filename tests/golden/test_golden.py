@@ -35,6 +35,7 @@ from dura.models import MODELS, SemanticMatching
 from dura.objectives import CANDIDATES, LOSSES
 from dura.regularizers import REGULARIZERS
 from dura.runs.run import train
+from texts import options_of
 
 CURVES = Path(__file__).with_name("curves.json")
 REFUSED = "refused"
@@ -112,6 +113,7 @@ def _of_another_kind(model: str) -> dict[str, Combination]:
     """A model that most regularizers are not defined for: over all entities, over a sample, and with its own defaults."""
     rows, plain = dict[str, Combination](), _tables(model, "fro")
     del plain["objective"]
+    plain["model"] |= options_of(model, graph(_facts(model)))
     few: dict[str, Any] = {"candidates": {"name": "negatives", "count": 7}}
     variants: dict[str, dict[str, Any]] = {
         "all": {},

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 import torch
 
+from doubles import built
 from dura.inference import Answers, Question, predict, when
 from dura.inference.asking import read_questions
 from dura.models import MODELS, Model
@@ -20,8 +21,7 @@ GRAPH = random_graph()
 
 @pytest.fixture(params=[name for name in MODELS.names() if not MODELS.get(name).temporal])
 def model(request: pytest.FixtureRequest) -> Model:
-    torch.manual_seed(4)
-    return MODELS.build(request.param, {"rank": 5, "init_scale": 1.0}, GRAPH.sizes)
+    return built(request.param, GRAPH.sizes, rank=5, seed=4).float()
 
 
 def literal(model: Model, head: int | None, relation: int, tail: int | None) -> list[tuple[float, int]]:

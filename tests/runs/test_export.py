@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import dura
+from doubles import packable
 from dura.analysis.sparsity import entity_tables, thresholds, zeroed
 from dura.config import Experiment
 from dura.data.graph import Graph
@@ -27,6 +28,7 @@ from dura.tables.packed import Csr, NumberType, Packed
 from dura.training.checkpoint import Checkpoints
 from dura.types import BadInput, DuraError, Ranks
 from graphs import graph_for, random_graph
+from texts import options_of
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 DAY = "2014-01-03"
@@ -47,6 +49,20 @@ def trained(model: str = "complex", rows: float = 1.0, **chosen: str) -> Trained
     return Trained(built, graph, Experiment.from_dict(options))
 
 
+@pytest.mark.parametrize("name", sorted(set(MODELS.names()) - set(packable())))
+def test_a_model_without_tables_of_entities_is_copied_but_not_made_small(name: str, tmp_path: Path) -> None:
+    graph = graph_for(name)
+    options = {"name": name, "rank": 6, **options_of(name, graph)}
+    built = MODELS.build(name, {key: value for key, value in options.items() if key != "name"}, graph.sizes)
+    built.read_names(graph.entities, graph.relations)
+    whole = Trained(built, graph, Experiment.from_dict({"model": options}))
+    opened = dura.open(whole.export(tmp_path / "copy"))
+    assert same(ranks(opened.model, graph), ranks(built, graph))
+    for small in ({"sparse": 0.5}, {"dtype": "int8"}):
+        with pytest.raises(BadInput, match="does not list its tables of entities, so none can be made small"):
+            whole.export(tmp_path / "small", **small)  # type: ignore[arg-type]
+
+
 def ranks(model: Model, graph: Graph) -> Ranks:
     return rank(model, graph.asked("test"), graph.known, len(graph.relations))
 
@@ -59,7 +75,7 @@ def packed_tables(model: Model) -> list[Packed]:
     return [table for table in vars(model).values() if isinstance(table, Packed)]
 
 
-@pytest.mark.parametrize("name", MODELS.names())
+@pytest.mark.parametrize("name", packable())
 def test_a_sparse_model_ranks_as_the_dense_one_with_its_entries_zero(name: str, tmp_path: Path) -> None:
     whole = trained(name)
     whole.export(tmp_path / "sparse", sparse=0.6)
@@ -99,7 +115,7 @@ def test_the_dual_of_a_model_is_exported_as_a_dual(name: str, tmp_path: Path) ->
         assert first.score == pytest.approx(small.score([("e001", "r0", "e002", first.time)])[0], rel=1e-5)
 
 
-@pytest.mark.parametrize("name", MODELS.names())
+@pytest.mark.parametrize("name", packable())
 def test_sparse_zero_is_the_model_itself(name: str, tmp_path: Path) -> None:
     whole = trained(name)
     small = dura.open(whole.export(tmp_path / "all", sparse=0.0))
@@ -110,7 +126,7 @@ def test_sparse_zero_is_the_model_itself(name: str, tmp_path: Path) -> None:
         assert torch.equal(table, dict(whole.model.named_parameters())[key])
 
 
-@pytest.mark.parametrize("name", MODELS.names())
+@pytest.mark.parametrize("name", packable())
 @pytest.mark.parametrize(("dtype", "sparse"), [("int8", None), ("float16", None), ("int8", 0.5), ("float16", 0.5)])
 def test_small_numbers_lose_what_they_may(name: str, dtype: NumberType, sparse: float | None, tmp_path: Path) -> None:
     whole = trained(name)

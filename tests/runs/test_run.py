@@ -28,6 +28,7 @@ from dura.training.trainer import Interrupted, Progress, Trainer
 from dura.types import BadInput, DuraError, Sizes
 from graphs import graph_for, random_graph
 from plain import table_of
+from texts import settings_of
 
 GRAPH = random_graph()
 
@@ -44,7 +45,8 @@ def tables(trained: Trained) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("model", MODELS.names())
 def test_save_open_gives_the_same_scores(tmp_path: Path, model: str) -> None:
     graph = graph_for(model)
-    fitted = dura.fit(graph, model=model, rank=4, epochs=2, progress=False)
+    settings = settings_of(model, graph)
+    fitted = dura.fit(graph, model=model, rank=4, epochs=2, settings=settings, progress=False)
     fitted.save(tmp_path / "run")
     opened = dura.open(tmp_path / "run")
     day = None if graph.times is None else "2014-01-03"

@@ -26,6 +26,7 @@ from dura.training.trainer import Interrupted, Plan, Trainer
 from dura.types import Ranks
 from graphs import graph_for
 from oracles import SCORES, formula
+from texts import options_of
 
 
 @pytest.fixture(params=law_models())
@@ -36,7 +37,8 @@ def name(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
 def trainer(name: str, plan: Plan, regularizer: str = "none") -> Trainer:
     torch.manual_seed(3)
     graph = graph_for(name)
-    model = MODELS.build(name, {"rank": 6}, graph.sizes)
+    model = MODELS.build(name, {"rank": 6, **options_of(name, graph)}, graph.sizes)
+    model.read_names(graph.entities, graph.relations)
     objective = objective_of({"tails": 1.0}, Softmax(), All())
     rule = optimizer("adagrad", {"lr": 0.1}, model.parameters())
     return Trainer(model, objective, REGULARIZERS.build(regularizer, {}), rule, graph.questions, plan)
@@ -45,7 +47,7 @@ def trainer(name: str, plan: Plan, regularizer: str = "none") -> Trainer:
 def experiment(name: str, rule: str = "adagrad") -> Experiment:
     """Three epochs of small batches, with validation and a regularizer that every model has."""
     tables: dict[str, Any] = {
-        "model": {"name": name, "rank": 4},
+        "model": {"name": name, "rank": 4, **options_of(name, graph_for(name))},
         "regularizer": {"name": "fro"},
         "optimizer": {"name": rule, "lr": 0.05},
         "training": {"epochs": 3, "batch": 17, "seed": 2, "threads": 1},
@@ -194,7 +196,7 @@ def test_a_run_that_was_resumed_equals_one_that_never_stopped(name: str, rule: s
 
 def test_a_saved_model_gives_the_same_scores_when_it_is_opened(name: str, tmp_path: Path) -> None:
     graph = graph_for(name)
-    model = built(name, graph.sizes).float()
+    model = built(name, graph.sizes, options=options_of(name, graph)).float()
     Trained(model, graph, experiment(name)).save(tmp_path / "run")
     opened = dura.open(tmp_path / "run").model
     assert opened.state().keys() == model.state().keys()

@@ -1,0 +1,185 @@
+"""`dura text`, the model star from end to end, and the ensemble with RotatE, on UMLS."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from typer.testing import CliRunner
+
+import dura
+from dura.__main__ import app
+from dura.data.graph import Graph
+from dura.encoders.vectors import read_vectors
+from dura.evaluation import rank
+from dura.models.ensemble import Ensemble
+from dura.runs.ensemble import Fitting, ensemble, examples
+from dura.runs.texts import encode_graph, texts_of
+from dura.runs.trained import Trained
+from dura.types import BadInput
+from texts import tiny_encoder, vectors_for
+
+
+@pytest.fixture(scope="module")
+def umls() -> Graph:
+    return dura.load("umls")
+
+
+@pytest.fixture(scope="module")
+def runs(umls: Graph, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of star and one of rotate."""
+    folder = tmp_path_factory.mktemp("runs")
+    vectors = vectors_for((tuple(umls.entities), tuple(umls.relations)), 24)
+    settings = {"model.vectors": vectors, "model.width": 24, "training.batch": 200}
+    star = dura.fit(umls, model="star", rank=32, epochs=3, settings=settings, progress=False)
+    star.save(folder / "star")
+    few = {"candidates.count": 8, "training.batch": 200}
+    dura.fit(umls, model="rotate", rank=8, epochs=3, settings=few, progress=False).save(folder / "rotate")
+    return folder
+
+
+# -- vectors ------------------------------------------------------------------------------------------------------------
+
+
+def test_labels_come_before_names_and_own_texts_before_labels(umls: Graph) -> None:
+    found = texts_of(umls, {"archaeon": "a small being"})
+    assert found["entities"]["acquired_abnormality"] == "acquired abnormality"
+    assert found["entities"]["archaeon"] == "a small being"
+    assert found["relations"]["co-occurs_with"] == "co-occurs with"
+    assert len(found["entities"]) == 135
+
+
+def test_a_graph_is_encoded_once(umls: Graph, tmp_path: Path) -> None:
+    pytest.importorskip("tokenizers")
+    folder, out = tiny_encoder(tmp_path / "tiny"), tmp_path / "umls.safetensors"
+    (tmp_path / "texts.tsv").write_text("archaeon\tthe cat\nvirus\tthe  cat\n")
+    options = ["--encoder", str(folder), "--texts", str(tmp_path / "texts.tsv"), "--json"]
+    done = CliRunner().invoke(app, ["text", "umls", "--out", str(out), *options])
+    assert done.exit_code == 0, done.output
+    expected = {"out": str(out), "encoder": "tiny", "width": 16, "entities": 135, "relations": 46}
+    assert json.loads(done.stdout) == expected
+    vectors = read_vectors(out)
+    assert vectors.names["entities"] == list(umls.entities)
+    one, two = vectors.of("entities", ["archaeon", "virus"], out)
+    assert np.array_equal(one, two) and np.linalg.norm(one) == pytest.approx(1, abs=1e-5)
+    with pytest.raises(BadInput, match="ends in .safetensors"):
+        encode_graph(umls, tmp_path / "umls.pt", folder)
+    (tmp_path / "texts.tsv").write_text("no tab\n")
+    with pytest.raises(BadInput, match="texts.tsv:1: a line has a name, a tab and a text"):
+        encode_graph(umls, out, folder, texts=tmp_path / "texts.tsv")
+
+
+# -- star ---------------------------------------------------------------------------------------------------------------
+
+
+def test_star_is_refused_without_vectors_that_fit(umls: Graph) -> None:
+    with pytest.raises(BadInput, match="needs text vectors: make a file with dura text"):
+        dura.fit(umls, model="star", rank=4, epochs=1, progress=False)
+    vectors = vectors_for((tuple(umls.entities), tuple(umls.relations)), 6)
+    with pytest.raises(BadInput, match="model.width is 384, but the vectors in .* have 6 numbers: set model.width = 6"):
+        dura.fit(umls, model="star", rank=4, epochs=1, progress=False, settings={"model.vectors": vectors})
+    settings = {"model.vectors": vectors, "model.width": 6}
+    with pytest.raises(BadInput, match="has no vectors for 14 of the 14 entities"):
+        dura.fit(dura.load("nations"), model="star", rank=4, epochs=1, progress=False, settings=settings)
+
+
+def test_an_opened_run_of_star_does_not_need_the_file(runs: Path, umls: Graph, tmp_path: Path) -> None:
+    opened = dura.open(runs / "star")
+    settings = (runs / "star" / "settings.toml").read_text()
+    names = vectors_for((tuple(umls.entities), tuple(umls.relations)), 24)
+    assert names in settings
+    text = opened.model.state()["entity_text"]
+    assert torch.equal(text, torch.from_numpy(read_vectors(Path(names)).rows["entities"]))
+    opened.save(tmp_path / "copy")
+    (tmp_path / "copy" / "settings.toml").write_text(settings.replace(names, "gone.safetensors"))
+    again = dura.open(tmp_path / "copy")
+    assert again.evaluate().to_dict() == opened.evaluate().to_dict()
+
+
+def test_texts_are_not_trained_and_the_network_is(runs: Path) -> None:
+    state = dura.open(runs / "star").model.state()
+    assert "entity_text" not in dict(dura.open(runs / "star").model.named_parameters())
+    assert not torch.equal(state["product"], torch.full((24,), 3.0))
+
+
+# -- the ensemble -------------------------------------------------------------------------------------------------------
+
+
+def both(runs: Path, best: int = 20) -> tuple[Ensemble, list[Trained]]:
+    opened = [dura.open(runs / name) for name in ("star", "rotate")]
+    return Ensemble(opened[0].model, opened[1].model, torch.tensor([4]), best), opened
+
+
+def literal_mixture(model: Ensemble, h: int, r: int, t: int) -> float:
+    """α·s₁ + (1 − α)·s₂ of one fact, from the scores of all entities."""
+    head, relation = torch.tensor([h]), torch.tensor([r])
+    raw = [one.score_all(head, relation)[0].double() for one in (model.first, model.second)]
+    s1, s2 = (float((scores[t] - scores.min()) / (scores.max() - scores.min())) for scores in raw)
+    rows = model.first.targets()
+    assert isinstance(rows, torch.Tensor)
+    near = rows[sorted(range(len(rows)), key=lambda e: -float(raw[0][e]))[: model.best]].double()
+    similar = (near @ near.T).mean()
+    x = torch.cat(
+        [near.std(0, correction=0), torch.stack([similar]), torch.tensor([abs(s1 - s2), s1 + s2, s1, s2, 1.0])]
+    )
+    weights = model.weights[int(r >= model.sizes.relations)].double()
+    alpha = 1.0 if 4 in (h, t) else float(torch.sigmoid(weights @ x))
+    return alpha * s1 + (1 - alpha) * s2
+
+
+def test_the_ensemble_scores_as_the_formula(runs: Path) -> None:
+    model, _ = both(runs)
+    torch.manual_seed(1)
+    torch.nn.init.normal_(model.weights)
+    facts = [(3, 2, 9), (3, 60, 9), (4, 1, 7), (7, 50, 4), (100, 91, 0)]
+    with model.answering():
+        every = model.score_all(*(torch.tensor(ids) for ids in list(zip(*facts, strict=True))[:2]))
+        one = model.score(*(torch.tensor(ids) for ids in zip(*facts, strict=True)))
+        for at, fact in enumerate(facts):
+            assert float(every[at, fact[2]]) == pytest.approx(literal_mixture(model, *fact), abs=1e-4)
+            assert float(one[at]) == pytest.approx(float(every[at, fact[2]]), abs=1e-5)
+
+
+def test_ranks_of_an_ensemble_do_not_depend_on_the_block(runs: Path, umls: Graph) -> None:
+    model, _ = both(runs)
+    torch.nn.init.normal_(model.weights)
+    asked = umls.asked("valid")[:40], umls.known, len(umls.relations)
+    one, other = rank(model, *asked, block=3), rank(model, *asked)
+    assert np.abs(one.greater - other.greater).max() <= 1  # scores that differ in the last digit
+
+
+def test_negatives_of_an_ensemble_are_not_known_in_train_or_valid(runs: Path, umls: Graph) -> None:
+    model, _ = both(runs)
+    seen = {(h, r, t) for split in ("train", "valid") for h, r, t in umls.facts(split).tolist()}  # type: ignore[arg-type]
+    with model.answering():
+        drawn = examples(model, umls, Fitting(best=20))
+        h, r, t = umls.valid[np.random.default_rng(0).permutation(len(umls.valid))[0]].tolist()
+        scores = model.first.score_all(torch.tensor([h]), torch.tensor([r]))[0]
+    assert drawn.scores.shape == (2 * len(umls.valid), 2, 16)
+    assert drawn.side.tolist() == [0] * len(umls.valid) + [1] * len(umls.valid)
+    assert float(drawn.scores[0, 0, 0]) == pytest.approx(float(scores[t]), abs=1e-5)
+    unknown = torch.stack([scores[e] for e in range(len(umls.entities)) if (h, r, e) not in seen])
+    assert all(torch.isclose(unknown, one, atol=1e-5).any() for one in drawn.scores[0, 0, 1:])
+
+
+def test_an_ensemble_is_fitted_ranked_and_kept(runs: Path, tmp_path: Path) -> None:
+    arguments = ["ensemble", str(runs / "star"), str(runs / "rotate"), "--out", str(tmp_path / "both"), "--best", "20"]
+    done = CliRunner().invoke(app, [*arguments, "--json"])
+    assert done.exit_code == 0, done.output
+    result, kept = json.loads(done.stdout), json.loads((tmp_path / "both" / "ensemble.json").read_text())
+    assert result["mrr"] == kept["mrr"] and result["protocol"]["sides"] == "both" and kept["fitting"]["margin"] == 0.6
+    weights = load_file(tmp_path / "both" / "weights.safetensors")["weights"]
+    assert weights.shape == (2, 24 + 6) and not torch.equal(weights[0], weights[1])
+    alone = [dura.open(runs / name).evaluate().mrr for name in ("star", "rotate")]
+    assert result["mrr"] > min(alone)
+    assert CliRunner().invoke(app, arguments).exit_code != 0  # the folder exists
+
+
+def test_runs_of_other_graphs_are_refused(runs: Path, tmp_path: Path) -> None:
+    dura.fit(dura.load("nations"), model="rotate", rank=4, epochs=1, progress=False).save(tmp_path / "nations")
+    with pytest.raises(BadInput, match="other graphs"):
+        ensemble(runs / "star", tmp_path / "nations", tmp_path / "both")
