@@ -60,7 +60,7 @@ def test_a_model_without_tables_of_entities_is_copied_but_not_made_small(name: s
     assert same(ranks(opened.model, graph), ranks(built, graph))
     for small in ({"sparse": 0.5}, {"dtype": "int8"}):
         with pytest.raises(BadInput, match="does not list its tables of entities, so none can be made small"):
-            whole.export(tmp_path / "small", **small)  # type: ignore[arg-type]
+            whole.export(tmp_path / "small", **small)
 
 
 def ranks(model: Model, graph: Graph) -> Ranks:

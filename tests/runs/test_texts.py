@@ -154,7 +154,7 @@ def test_ranks_of_an_ensemble_do_not_depend_on_the_block(runs: Path, umls: Graph
 
 def test_negatives_of_an_ensemble_are_not_known_in_train_or_valid(runs: Path, umls: Graph) -> None:
     model, _ = both(runs)
-    seen = {(h, r, t) for split in ("train", "valid") for h, r, t in umls.facts(split).tolist()}  # type: ignore[arg-type]
+    seen = {(h, r, t) for split in ("train", "valid") for h, r, t in umls.facts(split).tolist()}
     with model.answering():
         drawn = examples(model, umls, Fitting(best=20))
         h, r, t = umls.valid[np.random.default_rng(0).permutation(len(umls.valid))[0]].tolist()

@@ -14,7 +14,7 @@ from dura.types import Sizes
 class _MuR(Moving):
     """Entities with a bias as tails (the last number of a row) and one as heads, and [scale, shift] for each relation."""
 
-    def __init__(self, sizes: Sizes, rank: int) -> None:
+    def __init__(self, sizes: Sizes, rank: int = 50) -> None:
         super().__init__(sizes, rank, rank + 1, START)
         self.head_bias = Table(torch.zeros(sizes.entities, 1))
         self.relations = Table(torch.empty(2 * sizes.relations, 2 * rank))
