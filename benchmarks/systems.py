@@ -56,7 +56,7 @@ CELLS = [
     ("transe", 200, 1024, 256),
 ]
 """Model, rank, facts per batch and negatives per fact."""
-RANKED, RANKED_AT_ONCE = 48, (4, 16, 32)
+RANKED, RANKED_AT_ONCE = 16, (4, 16)
 """Facts to rank per turn, and the batches that PyKEEN may choose from: [batch, entities, rank] numbers must fit in memory."""
 
 
@@ -223,7 +223,7 @@ def ranking(options: measure.Options) -> list[Row]:
             batch = max(turns, key=lambda b: (turns[b](), turns[b]())[1])
             works["PyKEEN"] = turns[batch]
         row: Row = {"graph": graph.name, "model": name, "rank": size, "batch of PyKEEN": batch}
-        row |= _compared(interleaved(works, repeat=5, seconds=60))
+        row |= _compared(interleaved(works, repeat=5, seconds=60, least=2))
         for who in works:
             work = {"who": who, "name": name, "size": size, "batch": batch}
             order = json.dumps(work | {"graph": options.data[0], "scale": options.scale})

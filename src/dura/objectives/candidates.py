@@ -25,7 +25,7 @@ SCORE_BYTES = 96 << 20
 """How large the buffer of scores may grow. A block shrinks to fit, down to `SMALLEST` questions."""
 LARGEST, SMALLEST = 1024, 128
 """Each block reads and writes the whole gradient of the table once. Below 128 questions that takes as long as the products."""
-NEGATIVE_NUMBERS = 2**19
+NEGATIVE_NUMBERS = 2**20
 """How many numbers the rows of negatives may have at a time, so that they stay near the processor."""
 GROUP_STEP = 0x9E3779B97F4A7C15
 """How far apart the seeds of the groups of a step are."""
