@@ -1,7 +1,7 @@
 """Vectors: the text vectors of entities and relations in a safetensors file, with the names they belong to.
 
-The file holds `entities` [n, w] and `relations` [m, w] as float32, and `entities.names` and `relations.names`: UTF-8 bytes, one name
-per line. Its metadata says which encoder made it. It holds no code, and it is checked when it is read.
+The file holds `entities` [n, w] and `relations` [m, w] as float32, and `entities.names` and `relations.names`: UTF-8 bytes, one
+name per line. Its metadata says which encoder made it. It holds no code, and it is checked when it is read.
 """
 
 from __future__ import annotations

@@ -60,8 +60,8 @@ def mixed(own: Tensor, one: Tensor, two: Tensor, alone: Tensor) -> Tensor:
 class Ensemble(Model):
     """The mixture of two trained models of one graph. Only `weights` [2, n] is trained: those of tails, then those of heads.
 
-    `unseen` are the ids of entities without a training fact. `best` is how many best answers of the first model tell how ambiguous a
-    question is.
+    `unseen` are the ids of entities without a training fact. `best` is how many best answers of the first model tell how
+    ambiguous a question is.
     """
 
     random = False
