@@ -130,7 +130,8 @@ def test_the_installed_encoder_knows_what_is_alike() -> None:
 
 def some_vectors(width: int = 3) -> TextVectors:
     rows = np.arange(5 * width, dtype=np.float32).reshape(5, width)
-    return TextVectors({"entities": ["b", "ä", "a c"], "relations": ["r", "s"]}, {"entities": rows[:3], "relations": rows[3:]}, "x")  # fmt: skip
+    names = {"entities": ["b", "ä", "a c"], "relations": ["r", "s"]}
+    return TextVectors(names, {"entities": rows[:3], "relations": rows[3:]}, "x")
 
 
 def test_vectors_are_found_by_name(tmp_path: Path) -> None:
@@ -158,7 +159,7 @@ def test_files_that_are_no_vectors_are_refused(tmp_path: Path) -> None:
         "entities": torch.zeros(2, 3),
         "relations": torch.zeros(1, 3),
         "entities.names": names,
-        "relations.names": names,
+        "relations.names": names.clone(),
     }
     save_file(wrong, path)
     with pytest.raises(BadInput, match="do not fit each other"):

@@ -34,11 +34,19 @@ def runs(umls: Graph, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of star and one of rotate."""
     folder = tmp_path_factory.mktemp("runs")
     vectors = vectors_for((tuple(umls.entities), tuple(umls.relations)), 24)
-    settings = {"model.vectors": vectors, "model.width": 24, "training.batch": 200}
-    star = dura.fit(umls, model="star", rank=32, epochs=3, settings=settings, progress=False)
+    settings: dict[str, object] = {"training.batch": 200, "optimizer.lr": 0.02}
+    star = dura.fit(
+        umls,
+        model="star",
+        rank=32,
+        epochs=10,
+        settings={**settings, "model.vectors": vectors, "model.width": 24},
+        progress=False,
+    )
     star.save(folder / "star")
-    few = {"candidates.count": 8, "training.batch": 200}
-    dura.fit(umls, model="rotate", rank=8, epochs=3, settings=few, progress=False).save(folder / "rotate")
+    over_all = {"loss.name": "softmax", "candidates.name": "all"}
+    rotate = dura.fit(umls, model="rotate", rank=8, epochs=10, settings=settings | over_all, progress=False)
+    rotate.save(folder / "rotate")
     return folder
 
 
@@ -175,7 +183,7 @@ def test_an_ensemble_is_fitted_ranked_and_kept(runs: Path, tmp_path: Path) -> No
     weights = load_file(tmp_path / "both" / "weights.safetensors")["weights"]
     assert weights.shape == (2, 24 + 6) and not torch.equal(weights[0], weights[1])
     alone = [dura.open(runs / name).evaluate().mrr for name in ("star", "rotate")]
-    assert result["mrr"] > min(alone)
+    assert min(alone) > 0.1 and result["mrr"] > max(alone) - 0.05
     assert CliRunner().invoke(app, arguments).exit_code != 0  # the folder exists
 
 
