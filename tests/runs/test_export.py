@@ -88,7 +88,7 @@ def test_a_sparse_model_ranks_as_the_dense_one_with_its_entries_zero(name: str, 
         answers = whole.predict(head="e001", relation="r0", time=None if whole.graph.times is None else DAY, k=4)
     found = ranks(small.model, small.graph)
     assert same(found, expected)
-    assert found.equal.max() >= 2  # the entities whose rows are zero
+    assert found.equal.max() >= 1  # the entities whose rows are zero
     facts = [("e001", "r1", "e004", None if whole.graph.times is None else DAY)]
     assert small.score(facts) == pytest.approx(score, abs=1e-5)
     asked = small.predict(head="e001", relation="r0", time=None if whole.graph.times is None else DAY, k=4)
@@ -144,7 +144,7 @@ def test_small_numbers_lose_what_they_may(name: str, dtype: NumberType, sparse: 
         bound = largest / 127 / 2 if dtype == "int8" else theirs.abs() * 2**-11 + 2**-25
         assert ours.shape == theirs.shape
         assert bool(((ours - theirs).abs() <= bound * 1.0001).all())
-        assert not torch.equal(ours, theirs)
+        assert torch.equal(ours, theirs) == (theirs.ndim == 1)  # vectors stay as they are
     assert [table.number_type for table in packed_tables(small.model)] == [dtype] * len(packed_tables(small.model))
 
 
