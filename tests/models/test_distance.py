@@ -19,7 +19,7 @@ def facts() -> tuple[Tensor, Tensor, Tensor]:
     return h.flatten(), r.flatten(), t.flatten()
 
 
-def drawn(name: str, **options: object) -> Model:
+def drawn(name: str, **options: float | str) -> Model:
     torch.manual_seed(1)
     model = MODELS.build(name, {"rank": 4, **options}, SIZES).double()
     for table in model.parameters():

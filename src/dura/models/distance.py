@@ -26,7 +26,15 @@ NEGATIVES: Defaults = {
     "optimizer": {"name": "adam", "lr": 1e-3},
     "training": {"batch": 500, "anneal": 30, "validate_every": 5, "patience": 4},
 }
-"""Settings that suit most distance models: the self-adversarial loss over 64 negatives, with Adam."""
+"""The published way: the self-adversarial loss over 64 negatives, with Adam."""
+SAMPLED: Defaults = {
+    "regularizer": {"name": "none"},
+    "loss": {"name": "softmax"},
+    "candidates": {"name": "sample", "samples": 512},
+    "optimizer": {"name": "adagrad", "lr": 0.1},
+    "training": {"batch": 500, "anneal": 30, "validate_every": 5, "patience": 4},
+}
+"""Softmax over a sample that a batch shares, with Adagrad: on a processor this learns several times as fast as `NEGATIVES`."""
 
 
 class Moving(Model):
@@ -45,7 +53,7 @@ class Moving(Model):
         self.entity = uniform(sizes.entities, width, scale)
 
     @property
-    def target_table(self) -> Table | Packed:
+    def target_table(self) -> Table | Packed | None:
         """The entities' rows as they are."""
         return self.entity
 
@@ -100,6 +108,7 @@ class ModE(Moving):
     """
 
     comparator = L1()
+    defaults: ClassVar[Defaults] = SAMPLED
 
     def __init__(self, sizes: Sizes, rank: int = 200) -> None:
         super().__init__(sizes, rank, rank, spread(rank))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from dura.models.comparators import Polar
-from dura.models.distance import Moving, sign, spread, uniform
+from dura.models.distance import SAMPLED, Defaults, Moving, sign, spread, uniform
 from dura.tables import Table
 from dura.types import Sizes
 
@@ -21,6 +22,8 @@ class HAKE(Moving):
 
     Phases are stored at the scale of the moduli, as in the authors' program: a step of the optimizer then turns them farther.
     """
+
+    defaults: ClassVar[Defaults] = SAMPLED
 
     def __init__(self, sizes: Sizes, rank: int = 100, modulus_weight: float = 1.0, phase_weight: float = 0.5) -> None:
         scale = spread(rank)
