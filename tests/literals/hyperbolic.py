@@ -36,8 +36,7 @@ def plain(u: Tensor, v: Tensor, r: Tensor) -> Tensor:
     """d(u, v ⊕ r) of three tangent vectors, with nothing but the formulas of the paper."""
 
     def point(x: Tensor) -> Tensor:
-        length = torch.sqrt((x * x).sum())
-        return torch.tanh(length) * x / length
+        return exp(x)[0]
 
     def mobius(x: Tensor, y: Tensor) -> Tensor:
         top = (1 + 2 * x.dot(y) + y.dot(y)) * x + (1 - x.dot(x)) * y

@@ -21,7 +21,8 @@ def _transh(state: State, *fact: int) -> Tensor:
     d, w = state["relations"][r].chunk(2)
     w = w / torch.sqrt((w * w).sum())
     head, tail = (state["entity"][e] - (w @ state["entity"][e]) * w for e in (h, t))
-    return -(head + d - tail).square().sum()
+    score: Tensor = -(head + d - tail).square().sum()
+    return score
 
 
 def _transd(state: State, *fact: int) -> Tensor:

@@ -25,7 +25,15 @@ NEGATIVES: Defaults = {
     "optimizer": {"name": "adam", "lr": 1e-3},
     "training": {"batch": 500, "anneal": 30, "validate_every": 5, "patience": 4},
 }
-"""Settings that suit most distance models: the self-adversarial loss over 64 negatives, with Adam."""
+"""The published way, the self-adversarial loss over 64 negatives with Adam: it ends higher on WN18RR, but needs 40 epochs or more."""
+SAMPLED: Defaults = {
+    "regularizer": {"name": "none"},
+    "loss": {"name": "softmax"},
+    "candidates": {"name": "sample", "samples": 512},
+    "optimizer": {"name": "adagrad", "lr": 0.1},
+    "training": {"batch": 500, "anneal": 30, "validate_every": 5, "patience": 4},
+}
+"""Softmax over a sample that a batch shares, with Adagrad: it learns in fewer epochs than `NEGATIVES`."""
 
 
 class Moving(Model):

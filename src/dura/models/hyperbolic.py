@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor, nn
 
 from dura.models.comparators import Biased, Poincare, SquaredL2
-from dura.models.distance import Moving
+from dura.models.distance import SAMPLED, Defaults, Moving
 from dura.tables import Table
 from dura.types import Sizes
+
+START = 1e-3
+"""How far from zero rows start."""
 
 
 class _MuR(Moving):
     """Entities with a bias as tails (the last number of a row) and one as heads, and [scale, shift] for each relation."""
 
+    defaults: ClassVar[Defaults] = SAMPLED
+
     def __init__(self, sizes: Sizes, rank: int = 50) -> None:
         super().__init__(sizes, rank, rank + 1, START)
+        assert isinstance(self.entity, Table)
         self.head_bias = Table(torch.zeros(sizes.entities, 1))
         self.relations = Table(torch.empty(2 * sizes.relations, 2 * rank))
-        assert isinstance(self.entity, Table)
         with torch.no_grad():
             self.entity[:, -1] = 0
             nn.init.uniform_(self.relations[:, :rank], -1, 1)
@@ -56,7 +63,3 @@ class MuRP(_MuR):
         """[h∘s, r, b_h]."""
         scale, shift = self.relations.read(relation).chunk(2, 1)
         return torch.cat([self.heads(head) * scale, shift, self.head_bias.read(head)], 1)
-
-
-START = 1e-3
-"""How far from zero rows start."""

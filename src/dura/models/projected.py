@@ -6,6 +6,7 @@ fact has the same score from both sides.
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar, Literal
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from dura.models.comparators import L1, L2, Hyperplane, Pushed, SquaredL2
-from dura.models.distance import Moving, sign, uniform
+from dura.models.distance import SAMPLED, Defaults, Moving, sign, uniform
 from dura.models.families import Rows, grouped
 from dura.tables import Table
 from dura.types import BadInput, Sizes
@@ -28,6 +29,8 @@ class TransH(Moving):
     Entities with one projection can have different rows, which helps relations with many answers. `norm = "l2"` is the distance
     without the square. `constraint` is the weight of the soft constraints ‖e‖ ≤ 1 and d ⊥ w.
     """
+
+    defaults: ClassVar[Defaults] = SAMPLED
 
     def __init__(
         self,
@@ -72,6 +75,8 @@ class TransD(Moving):
     As in the paper, no projected vector is longer than 1: e' is shortened where it is, and e and r after each step.
     `norm = "l2"` is the distance without the square.
     """
+
+    defaults: ClassVar[Defaults] = SAMPLED
 
     def __init__(self, sizes: Sizes, rank: int = 200, norm: Literal["squared", "l2"] = "squared") -> None:
         super().__init__(sizes, rank, 2 * rank, _unit(rank))
@@ -122,6 +127,7 @@ class SE(Moving):
     The matrices of a relation are its own row and that of its reciprocal, which swaps them. They start near the identity.
     """
 
+    defaults: ClassVar[Defaults] = SAMPLED
     grouped_by: ClassVar[tuple[Literal["relation", "time"], ...]] = ("relation",)
 
     def __init__(self, sizes: Sizes, rank: int = 50, norm: Literal["l1", "l2", "squared"] = "l1") -> None:
@@ -161,4 +167,4 @@ def _all(sizes: Sizes, device: torch.device) -> Tensor:
 
 def _unit(rank: int) -> float:
     """Numbers within ± this make a row of at most the length 1."""
-    return float(max(1, rank) ** -0.5)
+    return 1 / math.sqrt(max(1, rank))
