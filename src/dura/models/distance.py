@@ -25,7 +25,7 @@ NEGATIVES: Defaults = {
     "optimizer": {"name": "adam", "lr": 1e-3},
     "training": {"batch": 500, "anneal": 30, "validate_every": 5, "patience": 4},
 }
-"""The published way, the self-adversarial loss over 64 negatives with Adam: it ends higher on WN18RR, but needs 40 epochs or more."""
+"""The published way, the self-adversarial loss over 64 negatives with Adam. It ends higher on WN18RR, but needs about 40 epochs."""
 SAMPLED: Defaults = {
     "regularizer": {"name": "none"},
     "loss": {"name": "softmax"},
