@@ -65,6 +65,8 @@ class Ensemble(Model):
     """
 
     random = False
+    alone: Tensor
+    """1 for each entity without a training fact."""
 
     def __init__(self, first: Model, second: Model, unseen: Tensor, best: int = 1000) -> None:
         super().__init__(first.sizes, first.rank)
@@ -118,7 +120,7 @@ class Ensemble(Model):
         )
         weights = self.weights[(relation >= self.sizes.relations).long()]
         logit = (weights[:, :-5] * self.ambiguity(one)).sum(1, keepdim=True) + weights[:, -1:]
-        own = [self.ends(one, two), logit, weights[:, -5:-1], self.alone[head][:, None]]  # type: ignore[index]
+        own = [self.ends(one, two), logit, weights[:, -5:-1], self.alone[head][:, None]]
         return torch.cat([*own, *queries], 1)
 
     def targets(
@@ -126,8 +128,7 @@ class Ensemble(Model):
     ) -> Tensor:
         """The rows of both models."""
         every = torch.arange(self.sizes.entities) if entities is None else entities
-        alone: Tensor = self.alone[every]  # type: ignore[index]
-        return torch.cat([alone[:, None], self._rows(self.first)[every], self._rows(self.second)[every]], 1)
+        return torch.cat([self.alone[every][:, None], self._rows(self.first)[every], self._rows(self.second)[every]], 1)
 
     def heads(self, entities: Tensor) -> Tensor:
         """The rows of the first model."""
