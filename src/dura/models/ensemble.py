@@ -64,9 +64,9 @@ class Ensemble(Model):
     ambiguous a question is.
     """
 
-    alone: Tensor
-
     random = False
+    alone: Tensor
+    """1 for each entity without a training fact."""
 
     def __init__(self, first: Model, second: Model, unseen: Tensor, best: int = 1000) -> None:
         super().__init__(first.sizes, first.rank)
@@ -128,8 +128,7 @@ class Ensemble(Model):
     ) -> Tensor:
         """The rows of both models."""
         every = torch.arange(self.sizes.entities) if entities is None else entities
-        alone: Tensor = self.alone[every]
-        return torch.cat([alone[:, None], self._rows(self.first)[every], self._rows(self.second)[every]], 1)
+        return torch.cat([self.alone[every][:, None], self._rows(self.first)[every], self._rows(self.second)[every]], 1)
 
     def heads(self, entities: Tensor) -> Tensor:
         """The rows of the first model."""
