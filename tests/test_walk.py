@@ -22,6 +22,7 @@ AROUND = {
     "cli/main.py": "finds the command",
     "cli/common.py": "prints",
     "config/*.py": "settings",
+    "models/comparators/base.py": "what all comparators share",
     "registry.py": "names of parts",
     "text.py": "settings as TOML",
     "words.py": "numbers for JSON",

@@ -52,6 +52,8 @@ def test_names_have_the_capitals_of_their_class(name: str, like: str, expected: 
 
 def test_our_own_names_are_spelled_as_in_the_paper() -> None:
     models = [spelled(name, cls.__name__) for name, cls in MODELS.items()]
-    assert models == ["CP", "DistMult", "ComplEx", "RESCAL", "TComplEx", "TNTComplEx", "TRESCAL"]
+    semantic = "CP DistMult ComplEx RESCAL TComplEx TNTComplEx TRESCAL"
+    static = "TransE TransH TransD SE ModE RotatE MuRE MuRP HAKE ConvE InteractE TuckER ConvKB KBGAT StAR"
+    assert models == f"{semantic} {static} TTransE TATransE HyTE RTFE BoxTE ConT DEDICOM".split()
     regularizers = {spelled(name, cls.__name__) for name, cls in REGULARIZERS.items()}
     assert {"none", "N3", "DURA", "DURA-I", "DURA-II", "DURA1", "DURA2"} <= regularizers

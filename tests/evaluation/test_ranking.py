@@ -144,7 +144,7 @@ def test_ranks_depend_neither_on_block_nor_threads_nor_order_nor_company(block: 
 def test_every_model_can_be_ranked(name: str) -> None:
     torch.manual_seed(0)
     temporal = MODELS.get(name).temporal
-    model = MODELS.build(name, {"rank": 6}, Sizes(entities=40, relations=4, times=3 if temporal else 0))
+    model = MODELS.build(name, {"rank": 6}, Sizes(entities=40, relations=4, times=3 if temporal else 0)).eval()
     facts = random_facts(60, 40, 4)
     if temporal:
         facts = np.column_stack([facts, np.arange(60, dtype=np.int32) % 3])

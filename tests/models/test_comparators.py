@@ -287,6 +287,14 @@ def test_norms_that_may_overflow_or_are_no_numbers_are_not_called_finite(name: s
     assert not comparator.finite(math.nan, 1.0)
 
 
+def test_what_is_not_a_number_does_not_become_one(name: str) -> None:
+    """Otherwise a model full of NaN would be ranked."""
+    comparator, (query, targets) = LITERAL[name][0], drawn(name)
+    assert comparator.scores(torch.full_like(query, math.nan), targets).isnan().all()
+    assert comparator.scores(query, torch.full_like(targets, math.nan)).isnan().all()
+    assert comparator.pairs(query, torch.full_like(targets[:5], math.nan)).isnan().all()
+
+
 def test_distances_to_itself_have_the_gradient_zero() -> None:
     rows = torch.randn(3, 4).double()
     for comparator in (SquaredL2(), L2(), L1(), Modulus()):

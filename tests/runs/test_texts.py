@@ -183,7 +183,7 @@ def test_an_ensemble_is_fitted_ranked_and_kept(runs: Path, tmp_path: Path) -> No
     weights = load_file(tmp_path / "both" / "weights.safetensors")["weights"]
     assert weights.shape == (2, 24 + 6) and not torch.equal(weights[0], weights[1])
     alone = [dura.open(runs / name).evaluate().mrr for name in ("star", "rotate")]
-    assert min(alone) > 0.1 and result["mrr"] > max(alone) - 0.05
+    assert min(alone) > 0.06 and result["mrr"] > max(alone) - 0.05  # a model that knows nothing has .04
     assert CliRunner().invoke(app, arguments).exit_code != 0  # the folder exists
 
 

@@ -116,6 +116,6 @@ def inner(one: Tensor, other: Tensor) -> Tensor:
 
 
 def root(squares: Tensor) -> Tensor:
-    """√x where rounding may have made x negative; the gradient at zero is zero."""
-    positive = squares > 0
-    return torch.where(positive, squares, 1).sqrt() * positive
+    """√x where rounding may have made x negative; the gradient at zero is zero. What is not a number stays so."""
+    none = squares <= 0
+    return torch.where(none, 1, squares).sqrt().masked_fill(none, 0)
