@@ -13,7 +13,7 @@ from dura.tables.table import Table
 from dura.types import BadInput, Factors, Sizes, Traits
 from oracles import PENALTIES, ROWS, formula, literal_smoothness
 
-SIZES = Sizes(entities=6, relations=2, times=3)
+SIZES = Sizes(entities=6, relations=3, times=3)
 TIME = torch.tensor([2, 0, 2])
 LAMBDAS = {"lambda1": 0.3, "lambda2": 1.9, "lambda3": 0.7, "lambda4": 1.1}
 HEAD, RELATION = torch.tensor([0, 3, 3]), torch.tensor([1, 0, 1])
@@ -53,13 +53,15 @@ def literal(name: str, model: str, state: dict[str, Tensor]) -> Tensor:
 
 @pytest.mark.parametrize(("name", "model"), applicable())
 def test_values_and_gradients_equal_the_literal_formula(name: str, model: str) -> None:
-    made = built(model, SIZES, rank=3)
+    made = built(model, SIZES, rank=4)
     free = {key: table.detach().clone().requires_grad_() for key, table in made.named_parameters()}
     ours = build(name)(factors(made))
     expected = literal(name, model, made.state() | free)
     torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
     if name == "none":
         assert ours.item() == 0
+        return
+    if not (ours.requires_grad or expected.requires_grad):  # all that it sees is fixed, such as texts
         return
     ours.backward()
     expected.backward()
@@ -74,7 +76,7 @@ def test_values_and_gradients_equal_the_literal_formula(name: str, model: str) -
 @pytest.mark.parametrize(("name", "model"), applicable())
 def test_gradients_are_finite_at_zero(name: str, model: str) -> None:
     """A square root followed by a square would give NaN here."""
-    made = built(model, SIZES, rank=3)
+    made = built(model, SIZES, rank=4)
     for table in made.parameters():
         torch.nn.init.zeros_(table)
     penalty = build(name)(factors(made))

@@ -127,7 +127,7 @@ def test_cells_are_listed_with_their_cost(tmp_path: Path) -> None:
     assert lines[-1].startswith("time: all epochs of one seed at ")
     listed = json.loads(inside("main", "--list", "--only", "yago3-10", "--json", DURA_CACHE=str(tmp_path)).stdout)
     seconds = [cell["seconds"] for cell in listed["cells"]]
-    assert len(seconds) == 12 and seconds == sorted(seconds)
+    assert len(seconds) == 15 and seconds == sorted(seconds)
     assert {cell["here"] for cell in listed["cells"]} == {False}
     assert listed["cells"][-1]["bytes"] > 3 * 4 * 2000 * 123182
 
@@ -135,7 +135,7 @@ def test_cells_are_listed_with_their_cost(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), "which table? main, regularizers, temporal, ablation, p1, small or all; see: dura reproduce --list"),
+        ((), "which table? main, regularizers, temporal, ablation, p1, systems, small or all; see: dura reproduce --list"),
         (("sparsity",), "the table 'sparsity' is not known"),
         (("main", "--only", "ComplEx"), "did you mean 'complex'?"),
         (("small", "--device", "meta"), "the device 'meta' is not available"),

@@ -24,7 +24,7 @@ DIGITS = {"minutes": 2}
 def reproduce(
     table: Annotated[
         str | None,
-        typer.Argument(metavar="TABLE", help="main, regularizers, temporal, ablation, p1, small, or all of them."),
+        typer.Argument(metavar="TABLE", help="main, regularizers, temporal, ablation, p1, systems, small, or all of them."),
     ] = None,
     only: Annotated[
         list[str] | None,
@@ -70,7 +70,7 @@ def reproduce(
         return
     if table is None and not show:
         raise BadInput(
-            "which table? main, regularizers, temporal, ablation, p1, small or all; see: dura reproduce --list"
+            "which table? main, regularizers, temporal, ablation, p1, systems, small or all; see: dura reproduce --list"
         )
     from dura.reproduction.tally import tallies
 
