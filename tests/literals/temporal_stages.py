@@ -34,8 +34,13 @@ def _slot(state: State, time: int) -> int:
     return min(time + 1, int(state["filled"]))
 
 
+PACE = 0.1
+"""The default of model.pace: rows of spans are stored divided by it."""
+
+
 def _row(state: State, table: str, rows: int, row: int, time: int) -> Tensor:
-    return state[table][_slot(state, time) * rows + row]
+    slot = _slot(state, time)
+    return state[table][slot * rows + row] * (PACE if slot else 1)
 
 
 def _rtfe_rows(state: State, h: int, r: int, t: int, time: int) -> Rows:

@@ -63,7 +63,7 @@ def test_all_questions_train_the_static_model_then_each_span_its_own() -> None:
 
 
 def test_a_span_starts_as_the_one_before_it_and_is_copied_once() -> None:
-    model = model_of(static_epochs=1)
+    model = model_of(static_epochs=1, sweeps=1, pace=1.0)
     before = rows(model, "entity")[0].clone()
     model.lesson(1, TIMES)
     with torch.no_grad():
@@ -93,7 +93,7 @@ def test_with_a_smaller_pace_scores_are_the_same_and_steps_are_smaller() -> None
 
 
 def test_times_share_spans_in_their_order() -> None:
-    model = model_of(Sizes(7, 3, 10), slots=3, static_epochs=0)
+    model = model_of(Sizes(7, 3, 10), slots=3, static_epochs=0, sweeps=1)
     spans = [model.lesson(epoch, np.arange(10)) for epoch in range(3)]
     assert [span.tolist() for span in spans if span is not None] == [[0, 1, 2, 3], [4, 5, 6], [7, 8, 9]]
     assert model_of(Sizes(7, 3, 10), slots=0).slots == 10

@@ -32,9 +32,13 @@ class DEDICOM(Model):
     random = False
     state_is_all = True
     entity: Table | Packed
-    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "regularizer": {"name": "dura1", "weight": 0.01, "lambda3": 0.5, "lambda4": 1.5},
+        "smoothness": {"weight": 0.0},
+        "training": {"epochs": 20, "anneal": 6, "batch": 500, "validate_every": 2, "patience": 4},
+    }
 
-    def __init__(self, sizes: Sizes, rank: int = 100, init_scale: float = 0.0) -> None:
+    def __init__(self, sizes: Sizes, rank: int = 50, init_scale: float = 0.0) -> None:
         check_times(sizes)
         super().__init__(sizes, rank)
         if not init_scale >= 0:

@@ -28,10 +28,11 @@ class RTFE(Model):
 
     The times are split into `slots` spans of equal length, in their order, and each span has its own parameters (0 = one span per
     time, as published). For `static_epochs` epochs all questions train θ_0. Then each span in turn is trained for `sweeps` epochs,
-    on its own questions. Epochs that are left start again with the first span. A span that has not been trained yet answers
-    with the last one that was.
+    on its own questions. So all are trained after static_epochs + slots·sweeps epochs: `training.epochs` should be that or more.
+    Epochs that are left start again with the first span. A span that has not been trained yet answers with the last one that was.
 
-    The parameters of spans are stored divided by `pace`, so a step of the optimizer moves them `pace` times as far as θ_0.
+    The parameters of spans are stored divided by `pace`, so a step of the optimizer moves them `pace` times as far as θ_0. Their
+    few facts would otherwise undo the static model: Adagrad's first steps on new rows are as long as the learning rate.
     """
 
     temporal = True
@@ -42,19 +43,20 @@ class RTFE(Model):
         "regularizer": {"name": "none"},
         "smoothness": {"weight": 0.0},
         "loss": {"name": "self-adversarial", "margin": 6.0, "temperature": 1.0},
-        "candidates": {"name": "negatives", "count": 64},
+        "candidates": {"name": "negatives", "count": 32},
         "optimizer": {"name": "adagrad", "lr": 0.1},
-        "training": {"epochs": 80, "batch": 500, "validate_every": 20, "patience": 0},
+        # 15 static epochs and 3 for each of 20 spans; a validation is worth its time only after the static model and near the end.
+        "training": {"epochs": 75, "batch": 500, "validate_every": 15, "patience": 0},
     }
 
     def __init__(
         self,
         sizes: Sizes,
         rank: int = 50,
-        slots: int = 60,
-        static_epochs: int = 20,
-        sweeps: int = 1,
-        pace: float = 1.0,
+        slots: int = 20,
+        static_epochs: int = 15,
+        sweeps: int = 3,
+        pace: float = 0.1,
         modulus_weight: float = 1.0,
         phase_weight: float = 0.5,
     ) -> None:
@@ -150,7 +152,7 @@ class RTFE(Model):
     def _read(self, table: Table, rows: int, ids: Tensor, slot: Tensor) -> Tensor:
         """The rows of these ids in these slots."""
         found = table.read(slot * rows + ids)
-        return found if self.pace == 1 else found * torch.where(slot > 0, self.pace, 1.0)[:, None].to(found.dtype)
+        return found * torch.where(slot > 0, found.new_tensor(self.pace), found.new_ones(()))[:, None]
 
 
 def _check(sizes: Sizes, rank: int, slots: int, static_epochs: int, sweeps: int, pace: float) -> None:
