@@ -135,7 +135,10 @@ def test_cells_are_listed_with_their_cost(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), "which table? main, regularizers, temporal, ablation, p1, systems, small or all; see: dura reproduce --list"),
+        (
+            (),
+            "which table? main, regularizers, temporal, ablation, p1, systems, small or all; see: dura reproduce --list",
+        ),
         (("sparsity",), "the table 'sparsity' is not known"),
         (("main", "--only", "ComplEx"), "did you mean 'complex'?"),
         (("small", "--device", "meta"), "the device 'meta' is not available"),

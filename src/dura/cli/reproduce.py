@@ -24,7 +24,9 @@ DIGITS = {"minutes": 2}
 def reproduce(
     table: Annotated[
         str | None,
-        typer.Argument(metavar="TABLE", help="main, regularizers, temporal, ablation, p1, systems, small, or all of them."),
+        typer.Argument(
+            metavar="TABLE", help="main, regularizers, temporal, ablation, p1, systems, small, or all of them."
+        ),
     ] = None,
     only: Annotated[
         list[str] | None,
