@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -93,13 +93,13 @@ def test_defaults_follow_the_facts_unless_a_preset_is_named() -> None:
 
 def test_another_model_keeps_the_rank_if_it_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
     class Ranked:
-        defaults = {}  # noqa: RUF012
+        defaults: ClassVar[dict[str, object]] = {}
 
         def __init__(self, rank: int = 3) -> None:
             self.rank = rank
 
     class Flat:
-        defaults = {}  # noqa: RUF012
+        defaults: ClassVar[dict[str, object]] = {}
 
         def __init__(self, width: int = 3) -> None:
             self.width = width
