@@ -1,4 +1,4 @@
-"""Draws the test MRR of the laptop presets of the paper's own models next to the paper's, with one panel per graph (see docs/results.md).
+"""Draws the test MRR of the laptop presets of the paper's own models next to the paper's, one panel per graph (see docs/results.md).
 
 The numbers are those of the presets.
 
