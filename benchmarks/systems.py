@@ -56,7 +56,7 @@ CELLS = [
     ("transe", 200, 1024, 256),
 ]
 """Model, rank, facts per batch and negatives per fact."""
-RANKED, RANKED_AT_ONCE = 16, (4, 16)
+RANKED, RANKED_AT_ONCE = 32, (4, 16, 32)
 """Facts to rank per turn, and the batches that PyKEEN may choose from: [batch, entities, rank] numbers must fit in memory."""
 
 

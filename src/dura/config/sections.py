@@ -10,6 +10,8 @@ from dura.registry import check_value
 from dura.types import BadInput
 
 Header = Literal["auto", "yes", "no"]
+Splitting = Literal["random", "grouped", "relation", "time"]
+Unit = Literal["auto", "hour", "day", "week", "month", "year"]
 Batching = Literal["questions", "facts"]
 Precision = Literal["float32", "tf32", "bf16"]
 Share = float | Literal["auto"]
@@ -40,6 +42,18 @@ class GraphSettings:
     """The share of facts that is held out if the graph has no such split. "auto" is a tenth, at most 10,000 facts."""
     test_share: Share = field(default="auto", metadata={"least": 0, "below": 1})
     split_seed: int = _least(0, 0)
+    split: Splitting = "random"
+    """Which facts are held out: random ones, groups of facts that give each other away, a share per relation, or the latest."""
+    time_format: str = ""
+    """How times are written, e.g. DD.MM.YYYY; "" = recognised."""
+    time_unit: Unit = "auto"
+    """Times are cut to this unit. "auto" keeps dates as they are and cuts date-times to days."""
+    time_zone: str = "UTC"
+    """The zone in which days begin, and that of date-times without one."""
+    query: str = ""
+    """The SQL or SPARQL query whose rows are the facts, if the source is a database."""
+    most_gb: float = _least(4.0, 0)
+    """Files that hold more than this many gigabytes when they are unpacked are refused."""
 
     def __post_init__(self) -> None:
         _check_fields(self, "graph")

@@ -18,12 +18,15 @@ import numpy as np
 import polars as pl
 
 from dura.config import GraphSettings
+from dura.config.sections import Splitting, Unit
 from dura.data import catalog, download
+from dura.data import split as splitting
 from dura.data.graph import Graph, common, distinct
 from dura.data.layouts import LAYOUTS
 from dura.data.readers import (
     FACT,
     MANIFEST,
+    MOST_GB,
     READERS,
     BadLine,
     ColumnChoice,
@@ -34,7 +37,6 @@ from dura.data.readers import (
     split_files,
     stem,
 )
-from dura.data.split import split
 from dura.data.times import times_of
 from dura.data.vocabulary import Vocabulary
 from dura.types import SPLITS, BadInput, IntArray, Split
@@ -47,11 +49,12 @@ LABEL = ("entity", "label")
 
 @dataclass(frozen=True)
 class Shares:
-    """How many facts are held out for a split that is missing. None is a tenth, at most 10,000 facts."""
+    """How many facts are held out for a split that is missing, and which. None is a tenth, at most 10,000 facts."""
 
     valid: float | None = None
     test: float | None = None
     seed: int = 0
+    how: Splitting = "random"
 
 
 @dataclass(frozen=True)
@@ -94,11 +97,23 @@ def load_dated(
 ) -> tuple[Graph, GraphSettings]:
     """The graph that the settings name, with the columns of times that `time` names, and the settings with all its columns."""
     header = {"auto": None, "yes": True, "no": False}[settings.header]
-    options = ReadOptions(settings.columns or None, header, settings.separator or None, settings.skip_bad, time)
+    options = ReadOptions(
+        columns=settings.columns or None,
+        header=header,
+        separator=settings.separator or None,
+        skip_bad=settings.skip_bad,
+        time=time,
+        time_format=settings.time_format or None,
+        time_unit=settings.time_unit,
+        time_zone=settings.time_zone,
+        query=settings.query or None,
+        most_gb=settings.most_gb,
+    )
     shares = Shares(
         valid=None if settings.valid_share == "auto" else settings.valid_share,
         test=None if settings.test_share == "auto" else settings.test_share,
         seed=settings.split_seed,
+        how=settings.split,
     )
     loaded = load_with_notes(settings.source, options, shares)
     tell(loaded.notes, notify)
@@ -116,6 +131,12 @@ def load(
     valid_share: float | None = None,
     test_share: float | None = None,
     split_seed: int = 0,
+    split: Splitting = "random",
+    time_format: str | None = None,
+    time_unit: Unit = "auto",
+    time_zone: str = "UTC",
+    query: str | None = None,
+    most_gb: float = MOST_GB,
     notify: Notify | None = None,
     progress: bool | None = None,
 ) -> Graph:
@@ -129,8 +150,9 @@ def load(
     >>> load("nations")
     Graph('nations': 14 entities, 55 relations, 1,592 train + 199 valid + 201 test facts)
     """
-    options = ReadOptions(columns, header, separator, skip_bad, time)
-    loaded = load_with_notes(source, options, Shares(valid_share, test_share, split_seed), progress=progress)
+    options = ReadOptions(columns, header, separator, skip_bad, time, time_format, time_unit, time_zone, query, most_gb)
+    shares = Shares(valid_share, test_share, split_seed, split)
+    loaded = load_with_notes(source, options, shares, progress=progress)
     tell(loaded.notes, notify)
     return loaded.graph
 
@@ -287,7 +309,7 @@ def _complete(facts: dict[Split, IntArray], shares: Shares) -> list[str]:
     if "valid" in facts and "test" in facts:
         given = shares.valid is not None or shares.test is not None
         return ["the shares of valid and test are not used: the graph comes with both"] if given else []
-    parts = split(
+    parts = splitting.split(
         facts["train"],
         valid_share=0 if "valid" in facts else shares.valid,
         test_share=0 if "test" in facts else shares.test,

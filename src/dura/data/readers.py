@@ -10,13 +10,15 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import cast
 
 import polars as pl
 
+from dura.config.sections import Unit
+from dura.data.sheet import BadLine
 from dura.types import BadInput
 
 FACT = ("head", "relation", "tail")
@@ -37,8 +39,8 @@ Roles = tuple[str, ...]
 """What the wanted columns hold, in order. Columns after head, relation and tail may be empty or missing in a line."""
 ColumnChoice = Sequence[int | str] | str
 """Columns that a user chooses, by position or by name; as text they are separated by commas."""
-SHOWN = 10
-"""How many bad lines a message lists."""
+MOST_GB = 4.0
+"""How many gigabytes a file may hold when it is unpacked, unless the user allows more."""
 UTF8_MARK = b"\xef\xbb\xbf"
 UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 MAGIC = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst"}
@@ -51,7 +53,8 @@ class ReadOptions:
     `columns` are chosen by position (0, 1, 2) or by header name: head, relation and tail, then the time, or begin and end.
     `time` chooses the column of the time, or those of begin and end, alone; `columns` then chooses head, relation and tail
     only, or is None. If `header` is None, the first line is a header only if it holds well-known names or if columns are
-    chosen by name.
+    chosen by name. `time_format`, `time_unit` and `time_zone` say how times are written, cut and placed. `query` asks a database.
+    A file that holds more than `most_gb` gigabytes when it is unpacked is refused.
     """
 
     columns: ColumnChoice | None = None
@@ -59,6 +62,11 @@ class ReadOptions:
     separator: str | None = None
     skip_bad: bool = False
     time: int | ColumnChoice | None = None
+    time_format: str | None = None
+    time_unit: Unit = "auto"
+    time_zone: str = "UTC"
+    query: str | None = None
+    most_gb: float = MOST_GB
 
     @property
     def chosen(self) -> tuple[int | str, ...] | None:
@@ -76,45 +84,6 @@ def one_by_one(choice: ColumnChoice) -> tuple[int | str, ...]:
         return tuple(choice)
     parts = [part.strip() for part in choice.split(",")]
     return tuple(int(part) if part.isdecimal() else part for part in parts)
-
-
-@dataclass(frozen=True)
-class BadLine:
-    """A line that is no fact, and why."""
-
-    file: str
-    line: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.reason}"
-
-
-@dataclass
-class BadLines:
-    """The bad lines found while reading: all are counted, the first few are kept."""
-
-    path: Path
-    total: int = 0
-    first: list[BadLine] = field(default_factory=list)
-
-    def add(self, lines: pl.Series, reasons: pl.Series) -> None:
-        """Add bad lines of one kind, given by their numbers in ascending order."""
-        self.total += len(lines)
-        pairs = zip(lines.head(SHOWN).to_list(), reasons.head(SHOWN).to_list(), strict=True)
-        self.first.extend(BadLine(str(self.path), line, reason) for line, reason in pairs)
-        self.first = sorted(self.first, key=lambda bad: bad.line)[:SHOWN]
-
-    def stop(self, skip: bool) -> None:
-        """Raise an error if there is a bad line, unless bad lines are to be skipped."""
-        if not self.total or skip:
-            return
-        more = f"\n  and {self.total - len(self.first)} more" if self.total > len(self.first) else ""
-        shown = "\n  ".join(map(str, self.first))
-        count = "1 line is" if self.total == 1 else f"{self.total:,} lines are"
-        raise BadInput(
-            f"{count} bad in {self.path} (to skip bad lines: --skip-bad, in Python skip_bad=True):\n  {shown}{more}"
-        )
 
 
 @dataclass(frozen=True)

@@ -28,12 +28,12 @@ from dura.data.readers import (
     HEADERS,
     INTERVAL,
     POINT,
-    BadLines,
     FileColumns,
     ReadOptions,
     Roles,
     read_lines,
 )
+from dura.data.sheet import BadLines
 from dura.data.times import bad_dates, turned
 from dura.types import BadInput
 
