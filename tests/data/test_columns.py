@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from dura.data.columns import with_time
+from dura.data.facts import read_columns
 from dura.data.loading import load, load_with_notes
-from dura.data.readers import ReadOptions, read_columns
+from dura.data.readers import ReadOptions
 from dura.types import BadInput
 
-HERE = Path("a.tsv")
+HERE = "a.tsv"
 
 
 @pytest.mark.parametrize(
@@ -21,7 +22,8 @@ HERE = Path("a.tsv")
         ("a r b 2014", 3, (0, 1, 2, 3)),
         ("2014 a r b", 0, (1, 2, 3, 0)),
         ("a 1990 r 1995 b", "1,3", (0, 2, 4, 1, 3)),
-        ("from when link to note", "when", (0, 2, 3, "when")),
+        ("from when link to note", "when", ("from", "link", "to", "when")),
+        ("a when b c note", "when", (0, 2, 3, "when")),
         ("when tail Head note relation", "when", ("Head", "relation", "tail", "when")),
         ("head relation tail x", 3, ("head", "relation", "tail", 3)),
         ("a b c first last", ("first", "last"), (0, 1, 2, "first", "last")),
@@ -75,8 +77,13 @@ def test_a_file_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     path = tmp_path / "a.tsv"
     path.write_text("a\tr\tb\t1\nb\tr\ta\t2\n")
     opened = []
-    real = Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda self: opened.append(self) or real(self))  # type: ignore[func-returns-value]
+    real = Path.open
+
+    def counted(self: Path, *given: str) -> object:
+        opened.append(self)
+        return real(self, *given)
+
+    monkeypatch.setattr(Path, "open", counted)
     assert load(path, time=3).sizes.times == 2
     assert opened == [path]
 

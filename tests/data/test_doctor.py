@@ -69,7 +69,7 @@ def test_one_file_is_examined_with_its_split(tmp_path: Path) -> None:
     path.write_text("".join(f"e{i}\tr\te{(i * 7 + k) % 30}\n" for i in range(30) for k in range(5)))
     found = findings(check(path))
     assert found["reading"].severity == "notice"
-    assert found["reading"].details["lines"][0].startswith("split made: 120 train")
+    assert found["reading"].details["lines"][1].startswith("split made: 120 train")
     assert found["entities"].severity == found["overlap"].severity == "ok"
 
 

@@ -39,7 +39,10 @@ def test_one_file_is_split(tmp_path: Path) -> None:
     assert graph.name == "mine.v2"
     assert (len(graph.train), len(graph.valid), len(graph.test)) == (120, 15, 15)
     assert len(graph.unseen) == 0
-    assert notes == ["split made: 120 train, 15 valid, 15 test (seed 0; every entity and relation stays in train)"]
+    assert notes == [
+        "mine.v2.tsv: head = column 0, relation = column 1, tail = column 2; for example (e0, r, e1)",
+        "split made: 120 train, 15 valid, 15 test (seed 0; every entity and relation stays in train)",
+    ]
     assert load("./mine.v2.tsv").digest == load(tmp_path / "mine.v2.tsv").digest == graph.digest
     assert load("mine.v2.tsv", split_seed=1).digest != graph.digest
     other = load("mine.v2.tsv", valid_share=0.2, test_share=0)
@@ -61,6 +64,7 @@ def test_a_folder_with_all_splits_and_labels(tmp_path: Path) -> None:
     assert named(graph, "test") == [("c", "r", "a"), ("a", "r", "b")]
     assert graph.labels == {"a": "Anna Karenina"}
     assert notes == [
+        "train.txt: head = column 0, relation = column 1, tail = column 2; for example (a, r, b)",
         "the shares of valid and test are not used: the graph comes with both",
         "train: 1 fact repeated, counted once",
         "test: 1 fact also in train or valid, so results will look too good",
@@ -80,7 +84,7 @@ def test_missing_splits_are_taken_out_of_train(tmp_path: Path, missing: tuple[st
     assert len(graph.train) == 150 - 15 * len(missing)
     for part in ("valid", "test"):
         assert len(getattr(graph, part)) == (15 if part in missing else 1)
-    assert loaded.notes[0].startswith("split made: ")
+    assert loaded.notes[1].startswith("split made: ")
     assert len(graph.unseen) == 0
 
 
@@ -101,7 +105,7 @@ def test_bad_lines(tmp_path: Path) -> None:
     loaded = load_with_notes("a.tsv", ReadOptions(skip_bad=True))
     assert loaded.skipped == 2
     assert [bad.line for bad in loaded.bad] == [151, 152]
-    assert loaded.notes[0] == "a.tsv: 2 bad lines skipped, first a.tsv:151: 1 columns instead of 3"
+    assert loaded.notes[1] == "a.tsv: 2 bad lines skipped, first a.tsv:151: 1 columns instead of 3"
 
 
 def test_options_reach_the_reader(tmp_path: Path) -> None:
@@ -112,7 +116,7 @@ def test_options_reach_the_reader(tmp_path: Path) -> None:
     notes: list[str] = []
     (tmp_path / "b.tsv").write_text("Head\tRelation\tTail\n" + ring())
     assert "Head" not in load("b.tsv", notify=notes.append).entities
-    assert notes[0] == "b.tsv: header recognised (Head, Relation, Tail)"
+    assert notes[0] == "b.tsv: head = 'Head', relation = 'Relation', tail = 'Tail'; for example (e0, r, e1)"
 
 
 def test_odd_names_survive(tmp_path: Path) -> None:

@@ -12,17 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dura.data import separated
-from dura.data.readers import (
-    READERS,
-    FileColumns,
-    ReadOptions,
-    endings,
-    read_bytes,
-    read_columns,
-    read_lines,
-    split_files,
-    stem,
-)
+from dura.data.facts import FileColumns, read_columns
+from dura.data.opening import endings, read_bytes, read_lines, stem
+from dura.data.readers import READERS, ReadOptions, split_files
 from dura.types import BadInput
 
 QUICK = settings(max_examples=40)
@@ -43,7 +35,7 @@ def test_names_are_taken_as_they_stand(tmp_path: Path) -> None:
     read = read_columns(path)
     assert rows(read) == [(" A ", 'r "x"', f"b{NBSP}"), ("Ä\rö", ",", '"q"')]
     assert read.numbers.to_list() == [1, 2]
-    assert (read.bad, read.skipped, read.notes) == ([], 0, [])
+    assert (read.bad, read.skipped, read.warnings) == ([], 0, [])
 
 
 @pytest.mark.parametrize("ending", [".tsv", ".txt", ".tab", ".csv"])
@@ -120,7 +112,7 @@ def test_only_bad_lines_are_no_facts(tmp_path: Path) -> None:
 def test_well_known_header_is_recognised_and_said(tmp_path: Path) -> None:
     read = read_columns(write(tmp_path / "a.csv", "Subject,Predicate,Object\na,r,b\n"))
     assert rows(read) == [("a", "r", "b")]
-    assert read.notes == ["a.csv: header recognised (Subject, Predicate, Object)"]
+    assert read.notes == ["a.csv: head = 'Subject', relation = 'Predicate', tail = 'Object'; for example (a, r, b)"]
     assert read.numbers.to_list() == [2]
 
 
@@ -143,7 +135,9 @@ def test_columns_by_position_and_name(tmp_path: Path) -> None:
     assert rows(read_columns(path, ReadOptions(columns="from,kind,to"))) == expected
     assert rows(read_columns(path, ReadOptions(columns=("from", "kind", "to")))) == expected
     assert rows(read_columns(path, ReadOptions(columns=(1, 3, 2), header=True))) == expected
-    assert rows(read_columns(path, ReadOptions(columns="1,3,2")))[0] == ("from", "kind", "to")
+    assert rows(read_columns(path, ReadOptions(columns="1,3,2"))) == expected  # the titles are well known
+    assert rows(read_columns(path, ReadOptions(columns="1,3,2", header=False)))[0] == ("from", "kind", "to")
+    assert rows(read_columns(path)) == expected
 
 
 def test_chosen_columns_that_are_a_well_known_header(tmp_path: Path) -> None:
@@ -182,7 +176,7 @@ def test_wrong_choices_are_explained(tmp_path: Path, content: str, options: Read
 def test_separator_and_unknown_endings(tmp_path: Path) -> None:
     path = write(tmp_path / "facts.dat", "a|r|b\n")
     assert rows(read_columns(path, ReadOptions(separator="|"))) == [("a", "r", "b")]
-    with pytest.raises(BadInput, match=r"unknown ending; known are \.tsv, .*or give a separator"):
+    with pytest.raises(BadInput, match=r"unknown ending; known are \.tsv, .*or the separator"):
         read_columns(path)
     semicolons = write(tmp_path / "a.csv", '"a;x";r;b\n')
     assert rows(read_columns(semicolons, ReadOptions(separator=";"))) == [("a;x", "r", "b")]
@@ -204,9 +198,13 @@ def test_csv_quotes_and_bad_quotes(tmp_path: Path) -> None:
     assert [bad.line for bad in read.bad] == [3, 4, 6]
 
 
-def test_a_quoted_field_may_not_span_lines(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"a\.csv:1: a quote is not closed"):
+def test_a_quoted_field_may_span_lines_but_a_name_may_not(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"a\.csv:1: the head holds a line break"):
         read_columns(write(tmp_path / "a.csv", '"a\nb",r,c\n'))
+    content = 'head,relation,tail,note\na,r,b,"one\n\n""two"" three"\n"c",r,d,x\n'
+    read = read_columns(write(tmp_path / "b.csv", content))
+    assert rows(read) == [("a", "r", "b"), ("c", "r", "d")]
+    assert read.numbers.to_list() == [2, 5]
 
 
 NAMES = st.text(st.characters(exclude_characters="\n\t", exclude_categories=["Cs"]), min_size=1).filter(

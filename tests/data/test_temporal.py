@@ -55,6 +55,8 @@ def test_a_column_of_times(tmp_path: Path) -> None:
     assert graph.train.dtype == np.int32
     assert "2 entities, 1 relations, 3 times, 4 train" in repr(graph)
     assert whole(path, "0,1,2").sizes == Sizes(2, 1)
+    assert load(path).sizes == Sizes(2, 1, 3)  # dates that follow the tail are times
+    path.write_text(lines("a r b x", "a r b y"))
     with pytest.raises(BadInput, match=r"have 4 columns, but 3 are needed .*columns=0,1,2,3 if the last is a time"):
         load(path)
 
@@ -192,7 +194,7 @@ def test_bad_times_can_be_skipped(tmp_path: Path) -> None:
 def test_one_odd_time_among_dates_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text(lines("a r b 2014-02-28", "a r b 2014-02-27", "b r a soon"))
     loaded = load_with_notes(tmp_path / "a.tsv", ReadOptions("0,1,2,3"))
-    assert loaded.notes[0] == "times are ordered as text, one apart, because 'soon' is neither a date nor a number"
+    assert loaded.notes[1] == "times are ordered as text, one apart, because 'soon' is neither a date nor a number"
 
 
 def test_splits_of_different_times(tmp_path: Path) -> None:

@@ -52,6 +52,8 @@ class GraphSettings:
     """The zone in which days begin, and that of date-times without one."""
     query: str = ""
     """The SQL or SPARQL query whose rows are the facts, if the source is a database."""
+    format: str = ""
+    """The format of the file as an ending, e.g. csv; "" = by the file's own ending."""
     most_gb: float = _least(4.0, 0)
     """Files that hold more than this many gigabytes when they are unpacked are refused."""
 

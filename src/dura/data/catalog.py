@@ -18,7 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dura.data.readers import MANIFEST, read_lines, split_files
+from dura.data.opening import read_lines
+from dura.data.readers import MANIFEST, split_files
 from dura.types import SPLITS, BadInput, Split
 
 if TYPE_CHECKING:

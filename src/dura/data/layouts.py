@@ -11,7 +11,8 @@ from pathlib import Path
 
 import polars as pl
 
-from dura.data.readers import FACT, POINT, FileColumns, ReadOptions, Roles, read_columns
+from dura.data.facts import FileColumns, read_columns
+from dura.data.readers import FACT, POINT, ReadOptions, Roles
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,8 @@ class Layout:
     roles: Roles
     turn: Callable[[list[pl.Series]], list[pl.Series]] = list
 
-    def read(self, path: Path, options: ReadOptions) -> FileColumns:
-        """The facts of a file."""
+    def read(self, path: Path, options: ReadOptions, *_: object) -> FileColumns:
+        """The facts of a file. The layout knows the columns."""
         read = read_columns(path, replace(options, columns=tuple(range(len(self.roles)))), self.roles)
         return replace(read, columns=self.turn(read.columns))
 

@@ -21,22 +21,19 @@ from dura.config import GraphSettings
 from dura.config.sections import Splitting, Unit
 from dura.data import catalog, download
 from dura.data import split as splitting
+from dura.data.facts import FileColumns, read_columns
 from dura.data.graph import Graph, common, distinct
 from dura.data.layouts import LAYOUTS
+from dura.data.opening import MOST_GB, STANDARD_INPUT, endings, stem
 from dura.data.readers import (
     FACT,
     MANIFEST,
-    MOST_GB,
     READERS,
-    BadLine,
     ColumnChoice,
-    FileColumns,
     ReadOptions,
-    endings,
-    read_columns,
     split_files,
-    stem,
 )
+from dura.data.sheet import BadLine
 from dura.data.times import times_of
 from dura.data.vocabulary import Vocabulary
 from dura.types import SPLITS, BadInput, IntArray, Split
@@ -74,11 +71,13 @@ class Loaded:
     """How many lines were bad."""
     columns: tuple[int | str, ...] | None = None
     """All columns that were used, if columns or a time were chosen."""
+    warnings: list[str] = field(default_factory=list)
+    """Sentences about what looks wrong, each with the option that changes it."""
 
     @property
     def notes(self) -> list[str]:
         """Everything that the user should know, as sentences."""
-        notes = list(self.reading)
+        notes = [*self.reading, *(f"warning: {warning}" for warning in self.warnings)]
         for part, count in self.repeated.items():
             if count:
                 notes.append(f"{part}: {_facts(count)} repeated, counted once")
@@ -137,6 +136,7 @@ def load(
     time_zone: str = "UTC",
     query: str | None = None,
     most_gb: float = MOST_GB,
+    format: str = "",  # noqa: A002
     notify: Notify | None = None,
     progress: bool | None = None,
 ) -> Graph:
@@ -150,7 +150,9 @@ def load(
     >>> load("nations")
     Graph('nations': 14 entities, 55 relations, 1,592 train + 199 valid + 201 test facts)
     """
-    options = ReadOptions(columns, header, separator, skip_bad, time, time_format, time_unit, time_zone, query, most_gb)
+    options = ReadOptions(
+        columns, header, separator, skip_bad, time, time_format, time_unit, time_zone, query, most_gb, format
+    )
     shares = Shares(valid_share, test_share, split_seed, split)
     loaded = load_with_notes(source, options, shares, progress=progress)
     tell(loaded.notes, notify)
@@ -179,6 +181,8 @@ def load_with_notes(
     path = Path(source)
     if (path / MANIFEST).is_file():
         return _load_stored(path, options, shares)
+    if path == STANDARD_INPUT:
+        return _load_files("facts", {"train": path}, options, shares)
     if path.is_dir():
         return _load_files(path.resolve().name, _folder_files(path), options, shares)
     if not path.exists() and not _is_path(source) and endings(path)[0] not in READERS:
@@ -227,7 +231,8 @@ def _load_named(listing: catalog.Listing, options: ReadOptions, shares: Shares, 
         loaded = _load_files(listing.name, files, options, shares, LAYOUTS[entry.layout].read)
     if entry is not None and options == ReadOptions():
         catalog.check_counts(entry, loaded.graph, folder)
-    return loaded
+    # Which columns a published graph has is no news.
+    return loaded if entry is None else replace(loaded, reading=[], warnings=[])
 
 
 def _folder_files(folder: Path) -> dict[str, Path]:
@@ -249,14 +254,16 @@ def _load_files(
     files: dict[str, Path],
     options: ReadOptions,
     shares: Shares,
-    read: Callable[[Path, ReadOptions], FileColumns] = read_columns,
+    read: Callable[..., FileColumns] = read_columns,
 ) -> Loaded:
     """The graph of these files. If only the time is named, train decides on the columns of all splits."""
     parts: dict[Split, FileColumns] = {"train": read(files["train"], options)}
+    plan = parts["train"].plan
     if options.time is not None:
         options = replace(options, columns=parts["train"].chosen, time=None)
-    parts |= {part: read(files[part], options) for part in SPLITS[1:] if part in files}
+    parts |= {part: read(files[part], options, None, plan) for part in SPLITS[1:] if part in files}
     reading = [note for part, one in parts.items() for note in (*one.notes, *_skipped(files[part], one))]
+    warnings = [warning for one in parts.values() for warning in one.warnings]
     labels: dict[str, str] = {}
     if "entities" in files:
         pairs = read_columns(files["entities"], ReadOptions(), LABEL)
@@ -268,6 +275,7 @@ def _load_files(
         bad=[bad for one in parts.values() for bad in one.bad],
         skipped=sum(one.skipped for one in parts.values()),
         columns=options.chosen,
+        warnings=[*warnings, *loaded.warnings],
     )
 
 

@@ -1,24 +1,21 @@
-"""Readers: files of facts to columns of names. Every bad line is reported as file:line.
+"""Readers: files to sheets. Every bad line is reported as file:line.
 
-READERS is the table of formats: file ending -> the function that reads such files. A reader takes a path, the user's
-ReadOptions and the roles of the wanted columns, and returns FileColumns. It collects bad lines in BadLines and gets the
-bytes of a file, plain or compressed, from `read_bytes` or `read_lines`.
+READERS is the table of formats: file ending -> the function that reads such files. A reader takes a path and the user's
+ReadOptions, and returns a Sheet: rows of text. It never guesses what the columns hold. It gets the bytes of a file, plain or
+compressed, from `opening`.
 """
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import cast
 
-import polars as pl
-
 from dura.config.sections import Unit
-from dura.data.sheet import BadLine
+from dura.data.opening import COMPRESSIONS, MOST_GB, STANDARD_INPUT, endings, inner, open_stream, stem
+from dura.data.sheet import Sheet
 from dura.types import BadInput
 
 FACT = ("head", "relation", "tail")
@@ -26,24 +23,10 @@ POINT = (*FACT, "time")
 INTERVAL = (*FACT, "begin", "end")
 FACTS = (FACT, POINT, INTERVAL)
 """The possible columns of a fact: without a time, with one, or with the begin and the end of the time in which it holds."""
-HEADERS = (
-    FACT,
-    ("h", "r", "t"),
-    ("subject", "predicate", "object"),
-    ("subject", "relation", "object"),
-    ("s", "p", "o"),
-    ("source", "relation", "target"),
-)
-"""The well-known names of head, relation and tail in a header."""
 Roles = tuple[str, ...]
 """What the wanted columns hold, in order. Columns after head, relation and tail may be empty or missing in a line."""
 ColumnChoice = Sequence[int | str] | str
 """Columns that a user chooses, by position or by name; as text they are separated by commas."""
-MOST_GB = 4.0
-"""How many gigabytes a file may hold when it is unpacked, unless the user allows more."""
-UTF8_MARK = b"\xef\xbb\xbf"
-UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-MAGIC = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst"}
 
 
 @dataclass(frozen=True)
@@ -54,7 +37,8 @@ class ReadOptions:
     `time` chooses the column of the time, or those of begin and end, alone; `columns` then chooses head, relation and tail
     only, or is None. If `header` is None, the first line is a header only if it holds well-known names or if columns are
     chosen by name. `time_format`, `time_unit` and `time_zone` say how times are written, cut and placed. `query` asks a database.
-    A file that holds more than `most_gb` gigabytes when it is unpacked is refused.
+    A file that holds more than `most_gb` gigabytes when it is unpacked is refused. `format` is an ending, if the file's own says
+    nothing.
     """
 
     columns: ColumnChoice | None = None
@@ -67,6 +51,7 @@ class ReadOptions:
     time_zone: str = "UTC"
     query: str | None = None
     most_gb: float = MOST_GB
+    format: str = ""
 
     @property
     def chosen(self) -> tuple[int | str, ...] | None:
@@ -77,6 +62,10 @@ class ReadOptions:
         """
         return None if self.columns is None else one_by_one(self.columns)
 
+    def with_columns(self, columns: ColumnChoice) -> ReadOptions:
+        """The same options with all columns of facts chosen, those of times included."""
+        return replace(self, columns=columns, time=None)
+
 
 def one_by_one(choice: ColumnChoice) -> tuple[int | str, ...]:
     """The columns of a choice; text is split at its commas, and decimal numbers in it are positions."""
@@ -86,33 +75,14 @@ def one_by_one(choice: ColumnChoice) -> tuple[int | str, ...]:
     return tuple(int(part) if part.isdecimal() else part for part in parts)
 
 
-@dataclass(frozen=True)
-class FileColumns:
-    """Columns of names from a file, the number of the line that each name is from, and what was noticed while reading.
-
-    `bad` holds the first bad lines (at most ten), `skipped` is the number of all bad lines. `chosen` are the columns that
-    were used, if the options choose any.
-    """
-
-    columns: list[pl.Series]
-    numbers: pl.Series
-    bad: list[BadLine]
-    skipped: int
-    notes: list[str]
-    chosen: tuple[int | str, ...] | None = None
-
-    def __len__(self) -> int:
-        return len(self.numbers)
-
-
-Reader = Callable[[Path, ReadOptions, Roles | None], FileColumns]
+Reader = Callable[[Path, ReadOptions], Sheet]
 READERS = {
     ".tsv": "separated.read_tsv",
     ".txt": "separated.read_tsv",
     ".tab": "separated.read_tsv",
     ".csv": "separated.read_csv",
 }
-"""Ending -> module and function of its Reader, imported when a file needs it. An ending may be followed by .gz or .zst."""
+"""Ending -> module and function of its Reader, imported when a file needs it. An ending of COMPRESSIONS may follow."""
 MANIFEST = "graph.json"
 """The file that makes a folder a stored graph."""
 FILE_NAMES = {
@@ -127,26 +97,32 @@ FILE_NAMES = {
 """File names in a graph's folder, without endings, and what the files hold. The lines of entities are id<TAB>label."""
 
 
-def read_columns(path: Path, options: ReadOptions | None = None, roles: Roles | None = None) -> FileColumns:
-    """Read the columns with these `roles` from a file whose ending is in READERS, plain or compressed.
-
-    Without roles, the columns are those of a fact: head, relation and tail; and time, or begin and end, if the options
-    choose them or the header names them.
-    """
-    options = options or ReadOptions()
-    ending, _ = endings(path)
+def read_sheet(path: Path, options: ReadOptions) -> Sheet:
+    """Read a file, or standard input if the path is `-`, by the format that the options or the file's ending name."""
+    ending = f".{options.format}" if options.format else endings(inner(path))[0]
     if ending in READERS:
-        return _reader(ending)(path, options, roles)
+        return _reader(ending)(path, options)
     if options.separator is not None:
-        return _reader(".tsv")(path, options, roles)
-    if path.is_dir() or not path.exists():
-        read_bytes(path)  # says what is wrong
-    known = ", ".join(READERS)
-    raise BadInput(f"{path} has an unknown ending; known are {known} (also with .gz or .zst), or give a separator")
+        return _reader(".tsv")(path, options)
+    if path == STANDARD_INPUT:
+        raise BadInput(f"what is the format of standard input? Name it: --format {' or '.join(_formats()[:3])}")
+    if options.format or path.is_file():
+        known = ", ".join(READERS)
+        what = f"the format {options.format!r} is not known" if options.format else f"{path} has an unknown ending"
+        raise BadInput(
+            f"{what}; known are {known} (also with {', '.join(COMPRESSIONS)}); name the format with --format, or the separator "
+            "of the fields with --separator"
+        )
+    with open_stream(path, options.most_gb):  # says what is wrong
+        raise BadInput(f"{path} is not a file")
+
+
+def _formats() -> list[str]:
+    return [ending.removeprefix(".") for ending in READERS]
 
 
 def _reader(ending: str) -> Reader:
-    module, function = READERS[ending].split(".")
+    module, function = READERS[ending].rsplit(".", 1)
     return cast(Reader, getattr(import_module(f"dura.data.{module}"), function))
 
 
@@ -164,87 +140,3 @@ def split_files(folder: Path) -> dict[str, Path]:
             raise BadInput(f"{folder} has two files for {name}, {found[name].name} and {path.name}; keep one")
         found[name] = path
     return found
-
-
-def endings(path: Path) -> tuple[str, str]:
-    """The ending that names the format and the ending that names the compression, both in lower case.
-
-    >>> endings(Path("facts.v2.TSV.gz"))
-    ('.tsv', '.gz')
-    """
-    compression = path.suffix.lower()
-    if compression not in COMPRESSIONS:
-        return compression, ""
-    return path.with_suffix("").suffix.lower(), compression
-
-
-def stem(path: Path) -> str:
-    """The file's name without the endings of format and compression.
-
-    >>> stem(Path("data/facts.v2.tsv.gz"))
-    'facts.v2'
-    """
-    return (path.with_suffix("") if endings(path)[1] else path).with_suffix("").name
-
-
-def read_lines(path: Path) -> bytes:
-    """The file's content without a UTF-8 mark and with LF line ends (a CR before LF or at the very end is dropped)."""
-    data = read_bytes(path)
-    if data.startswith(UTF16_MARKS):
-        raise BadInput(f"{path} is UTF-16, but only UTF-8 is read; save it as UTF-8")
-    return data.removeprefix(UTF8_MARK).replace(b"\r\n", b"\n").removesuffix(b"\r")
-
-
-def read_bytes(path: Path) -> bytes:
-    """The file's content, decompressed if its name ends in .gz or .zst."""
-    if path.is_dir():
-        raise BadInput(f"{path} is a folder, but a file is needed here")
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise BadInput(f"there is no file {path}") from None
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
-    if not data:
-        raise BadInput(f"{path} is empty")
-    compression = endings(path)[1]
-    found = next((ending for magic, ending in MAGIC.items() if data.startswith(magic)), "")
-    if found != compression:
-        content = f"{found.removeprefix('.')}-compressed" if found else "not compressed that way"
-        right = f"{path.with_suffix('') if compression else path}{found}"
-        raise BadInput(f"{path} is {content}, although its name says otherwise; name it {Path(right).name}")
-    if not compression:
-        return data
-    try:
-        return COMPRESSIONS[compression](data)
-    except ValueError as error:
-        raise BadInput(f"the compressed file {path} {error}; get it again") from None
-
-
-def _gunzip(data: bytes) -> bytes:
-    try:
-        return gzip.decompress(data)
-    except EOFError:
-        raise ValueError("is cut short") from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"is damaged ({error})") from None
-
-
-def _unzstd(data: bytes) -> bytes:
-    import zstandard
-
-    parts = []
-    while data:
-        frame = zstandard.ZstdDecompressor().decompressobj()
-        try:
-            parts.append(frame.decompress(data))
-        except zstandard.ZstdError as error:
-            raise ValueError(f"is damaged ({error})") from None
-        if not frame.eof:
-            raise ValueError("is cut short")
-        data = frame.unused_data
-    return b"".join(parts)
-
-
-COMPRESSIONS: dict[str, Callable[[bytes], bytes]] = {".gz": _gunzip, ".zst": _unzstd}
-"""Ending -> function that decompresses; what is wrong with the data is a ValueError."""

@@ -1,91 +1,120 @@
-"""Separated: TSV and CSV files to columns of names, without a loop over the lines.
+"""Separated: TSV and CSV files to a Sheet, without a loop over the lines.
 
-A line holds one fact. Names are kept as they are: never stripped, never case-folded. Blank lines are skipped. A CR at the
-end of a line belongs to the line end. TSV has no quotes. In CSV a field may be quoted, but it cannot span lines; only lines
-with a quote go through the csv module.
-
-How many columns must a line have? Without `columns`: exactly the wanted ones. With `columns` and a header: as many as the
-header. With `columns` and no header: at least the chosen ones, so files with lines of several widths can be read. If facts
-have times, the columns of times may be empty, or missing at the end of a line.
-
-The first line is a header if `header` says so, if columns are chosen by name, or if it is one of the well-known HEADERS, in
-any case and order. In that last case the header also says which column is which.
+A line holds one row. Names are kept as they are: never stripped, never case-folded. Blank lines are skipped. A CR at the end of a
+line belongs to the line end. TSV has no quotes. CSV follows RFC 4180: a field may be quoted, and a quoted field may hold
+separators, quotes and line breaks. Only lines with a quote go through the csv module.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
 
-from dura.data.columns import with_time
-from dura.data.readers import (
-    FACT,
-    FACTS,
-    HEADERS,
-    INTERVAL,
-    POINT,
-    FileColumns,
-    ReadOptions,
-    Roles,
-    read_lines,
-)
-from dura.data.sheet import BadLines
-from dura.data.times import bad_dates, turned
+from dura.data.opening import read_lines
+from dura.data.readers import ReadOptions
+from dura.data.sheet import SAMPLE, BadLines, Sheet
 from dura.types import BadInput
 
 PIECE = 1 << 28
 """How many bytes become lines at a time: polars keeps the length of a string in 32 bits."""
-TIME_HEADERS: dict[Roles, tuple[Roles, ...]] = {
-    FACT: ((),),
-    POINT: (("time",), ("date",), ("timestamp",), ("year",)),
-    INTERVAL: (("begin", "end"), ("start", "end"), ("since", "until")),
-}
-"""The well-known names of times in a header, by the roles of the columns."""
+SPAN = 1000
+"""The most lines that a quoted field may have. A quote that is never closed would take in the rest of the file."""
+JOINTS = "\x1f\x1e\x1d\x1c\x02\x03\ue000\ue001"
+"""Characters that can stand between fields after quotes are resolved. The first one that the text does not hold is used."""
+SEPARATORS = {"\\t": "\t", "tab": "\t", "comma": ",", "space": " ", "semicolon": ";", "pipe": "|"}
+"""The separators that have a name."""
 
 
-def read_tsv(path: Path, options: ReadOptions, roles: Roles | None) -> FileColumns:
+@dataclass
+class Lines(Sheet):
+    """Lines of text that are split when columns are taken. `widths` is the number of fields of each line."""
+
+    widths: pl.Series = field(default_factory=lambda: pl.Series([], dtype=pl.UInt32))
+
+    @property
+    def width(self) -> int:
+        """The number of columns of most lines."""
+        return int(self.widths.mode().min()) if len(self.widths) else 0  # type: ignore[arg-type]
+
+    @property
+    def widest(self) -> int:
+        """The number of columns of the longest line."""
+        return int(self.widths.max() or 0)  # type: ignore[arg-type]
+
+    def first(self) -> list[str]:
+        """The fields of the first row."""
+        return list(self.rows["text"][0].split(self.separator)) if len(self.rows) else []
+
+    def sample(self, count: int = SAMPLE) -> pl.DataFrame:
+        """The columns of lines from all over the file; fields beyond the usual width are left out."""
+        return self._split(self.rows["text"].gather_every(max(1, len(self.rows) // count)), max(1, self.width - 1))
+
+    def take(self, columns: Sequence[int]) -> pl.DataFrame:
+        """Some columns of all lines; null where a line is too short."""
+        fields = self._split(self.rows["text"], max(1, *columns))
+        return fields.select(fields.columns[at] for at in columns)
+
+    def _split(self, text: pl.Series, last: int) -> pl.DataFrame:
+        return text.str.split_exact(self.separator, last).struct.unnest()
+
+    def keep(self, fits: pl.Series) -> Lines:
+        """Some of the lines."""
+        assert self.numbers is not None
+        return Lines(
+            self.origin,
+            self.rows.filter(fits),
+            numbers=self.numbers.filter(fits),
+            bad=self.bad,
+            notes=self.notes,
+            separator=self.separator,
+            widths=self.widths.filter(fits),
+        )
+
+
+def read_tsv(path: Path, options: ReadOptions) -> Sheet:
     """Read lines of fields between tabs, or another separator that the options name."""
     bad = BadLines(path)
-    return _columns(_lines(read_lines(path), bad), _one_character(options.separator or "\t"), options, roles, bad)
+    lines = _lines(read_lines(path, options.most_gb), bad)
+    return _sheet(lines.filter(pl.col("text") != ""), one_character(options.separator or "\t"), bad)
 
 
-def read_csv(path: Path, options: ReadOptions, roles: Roles | None) -> FileColumns:
-    """Read lines of fields between commas, or another separator that the options name; fields may be quoted."""
+def read_csv(path: Path, options: ReadOptions) -> Sheet:
+    """Read lines of fields between commas, or another separator that the options name; fields may be quoted.
+
+    Without a named separator, a file whose first line has semicolons or tabs but no commas is read with these.
+    """
     bad = BadLines(path)
-    lines, separator = _unquote(_lines(read_lines(path), bad), _one_character(options.separator or ","), bad)
-    return _columns(lines, separator, options, roles, bad)
+    data = read_lines(path, options.most_gb)
+    separator = one_character(options.separator) if options.separator else _usual_separator(data)
+    lines = _lines(data, bad)
+    if b'"' in data:
+        lines, separator = _unquote(lines, separator, bad)
+    return _sheet(lines.filter(pl.col("text") != ""), separator, bad)
 
 
-def _columns(
-    lines: pl.DataFrame, separator: str, options: ReadOptions, roles: Roles | None, bad: BadLines
-) -> FileColumns:
-    """The wanted columns of lines without quotes."""
-    lines = lines.with_columns(width=pl.col("text").str.count_matches(separator, literal=True) + 1)
-    if len(lines):
-        first = lines["text"][0].split(separator)
-        if options.time is not None:
-            options = replace(options, columns=with_time(bad.path, first, options), time=None)
-        roles = roles or _fact_roles(first, options)
-        plan = _plan(lines, separator, options, roles, bad.path)
-        lines = _fields(lines.slice(1 if plan.header else 0), separator, plan, roles, bad)
-        lines = _sensible(lines, bad)
-    bad.stop(options.skip_bad)
-    if not len(lines):
-        raise BadInput(f"{bad.path} holds no facts")
-    columns = [lines[role] for role in lines.columns[1:]]
-    return FileColumns(columns, lines["line"], bad.first, bad.total, plan.notes, options.chosen)
+def _sheet(lines: pl.DataFrame, separator: str, bad: BadLines) -> Sheet:
+    widths = lines["text"].str.count_matches(separator, literal=True) + 1
+    rows, numbers = lines.select("text"), lines["line"]
+    return Lines(str(bad.path), rows, numbers=numbers, bad=bad, separator=separator, widths=widths)
 
 
-def _one_character(given: str) -> str:
+def one_character(given: str) -> str:
     """The separator: one character, or the character that a word such as tab names."""
-    separator = {"\\t": "\t", "tab": "\t", "comma": ",", "space": " "}.get(given, given)
+    separator = SEPARATORS.get(given, given)
     if len(separator) != 1 or separator in '\r\n"':
         raise BadInput(f"the separator {given!r} is not one character such as ',' or ';', or the word tab")
     return separator
+
+
+def _usual_separator(data: bytes) -> str:
+    """The separator of a CSV file, by its first line."""
+    first = data[: max(0, data.find(b"\n")) or len(data)][:10_000]
+    others = [mark for mark in (b";", b"\t", b"|") if mark in first]
+    return "," if b"," in first or not others else others[0].decode()
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:
@@ -99,7 +128,7 @@ def _pieces(data: bytes) -> Iterator[bytes]:
 
 
 def _lines(data: bytes, bad: BadLines) -> pl.DataFrame:
-    """The lines that are not blank, with their numbers from 1; lines that are not UTF-8 are bad."""
+    """The lines with their numbers from 1; lines that are not UTF-8 are bad."""
     parts = []
     for piece in _pieces(data):
         try:
@@ -110,7 +139,7 @@ def _lines(data: bytes, bad: BadLines) -> pl.DataFrame:
     lines = pl.DataFrame({"text": text}).with_row_index("line", offset=1)
     wrong = lines["line"].filter(lines["text"].is_null())
     bad.add(wrong, pl.repeat("not UTF-8", len(wrong), dtype=pl.String, eager=True))
-    return lines.filter(pl.col("text") != "")
+    return lines.filter(pl.col("text").is_not_null())
 
 
 def _decoded(line: bytes) -> str | None:
@@ -120,21 +149,74 @@ def _decoded(line: bytes) -> str | None:
         return None
 
 
+# -- quotes -----------------------------------------------------------------------------------------------------------
+
+
 def _unquote(lines: pl.DataFrame, separator: str, bad: BadLines) -> tuple[pl.DataFrame, str]:
-    """Lines without CSV quotes, and their separator: a line break, because a field of one line cannot hold one."""
+    """Lines whose fields are joined by a character that the text does not hold, and that character.
+
+    A record that takes in more lines has the number of its first line.
+    """
+    joint = next((mark for mark in JOINTS if not lines["text"].str.contains(mark, literal=True).any()), None)
+    if joint is None:
+        raise BadInput(f"{bad.path} holds every control character that could separate its fields; is it text?")
     quoted = lines["text"].str.contains('"', literal=True)
-    if not quoted.any():
-        return lines, separator
-    fields = pl.Series(_parse(lines["text"].filter(quoted).to_list(), separator), dtype=pl.String)
-    plain = lines.filter(~quoted).with_columns(pl.col("text").str.replace_all(separator, "\n", literal=True))
-    parsed = lines.filter(quoted).with_columns(text=fields)
-    wrong = parsed["line"].filter(parsed["text"].is_null())
-    bad.add(wrong, pl.repeat("a quote is not closed, or text follows it", len(wrong), dtype=pl.String, eager=True))
-    return pl.concat([plain, parsed.filter(pl.col("text").is_not_null())]).sort("line"), "\n"
+    records, taken, wrong = _records(lines, quoted.arg_true().to_list(), separator, joint)
+    bad.add(
+        pl.Series(sorted(wrong), dtype=lines["line"].dtype),
+        pl.repeat("a quote is not closed, or text follows it", len(wrong), dtype=pl.String, eager=True),
+    )
+    plain = lines.filter(~quoted & ~pl.col("line").is_in(list(taken)) if taken else ~quoted)
+    plain = plain.with_columns(pl.col("text").str.replace_all(separator, joint, literal=True))
+    parsed = pl.DataFrame({"line": list(records), "text": list(records.values())}, schema=lines.schema)
+    return pl.concat([plain, parsed]).sort("line"), joint
 
 
-def _parse(lines: list[str], separator: str) -> list[str | None]:
-    """The fields of each CSV line joined by line breaks, None for a bad line.
+def _records(
+    lines: pl.DataFrame, quoted: list[int], separator: str, joint: str
+) -> tuple[dict[int, str], set[int], list[int]]:
+    """The records that begin in lines with a quote, by line number; further lines that they take in; bad line numbers."""
+    text, numbers = lines["text"], lines["line"]
+    alone = _parse_each(text.gather(quoted).to_list(), separator)
+    if None not in alone:
+        return (
+            {int(numbers[at]): joint.join(f) for at, f in zip(quoted, alone, strict=True) if f is not None},
+            set(),
+            [],
+        )
+    records: dict[int, str] = {}
+    taken: set[int] = set()
+    wrong: list[int] = []
+    for at, fields in zip(quoted, alone, strict=True):
+        number = int(numbers[at])
+        if number in taken:
+            continue
+        if fields is None and (more := _further(text, at, separator)) is not None:
+            fields, end = more
+            taken.update(numbers[at + 1 : end].to_list())
+        if fields is None:
+            wrong.append(number)
+        else:
+            records[number] = joint.join(fields)
+    return records, taken, wrong
+
+
+def _further(text: pl.Series, at: int, separator: str) -> tuple[list[str], int] | None:
+    """The record that begins in line `at` and ends in a later one, and where the next record begins.
+
+    Quotes inside of a quoted field are doubled, so the field ends where the number of quotes becomes even.
+    """
+    lines, quotes = text[at : at + SPAN].to_list(), 0
+    for end, line in enumerate(lines, 1):
+        quotes += line.count('"')
+        if quotes % 2 == 0:
+            fields = _parse([f"{line}\n" for line in lines[:end]], separator)
+            return None if fields is None else (fields, at + end)
+    return None
+
+
+def _parse_each(lines: list[str], separator: str) -> list[list[str] | None]:
+    """The fields of each line, None for a line that is not a whole record.
 
     All lines are parsed at once first. If a record took in the next line, the count shows it, and lines are parsed one by one.
     """
@@ -143,136 +225,14 @@ def _parse(lines: list[str], separator: str) -> list[str | None]:
     except csv.Error:
         records = []
     if len(records) == len(lines):
-        return ["\n".join(fields) for fields in records]
-    return [_parse_one(line, separator) for line in lines]
+        return list(records)
+    return [_parse([line], separator) for line in lines]
 
 
-def _parse_one(line: str, separator: str) -> str | None:
+def _parse(lines: list[str], separator: str) -> list[str] | None:
+    """The fields of one CSV record, or None if these lines are not one record."""
     try:
-        return "\n".join(next(csv.reader([line], delimiter=separator, strict=True)))
+        records = list(csv.reader(lines, delimiter=separator, strict=True))
     except csv.Error:
         return None
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """Which columns have the roles, whether the first line is a header, and how many columns a good line has."""
-
-    positions: tuple[int, ...]
-    header: bool
-    least: int
-    most: int | None
-    notes: list[str]
-
-
-def _fact_roles(first: list[str], options: ReadOptions) -> Roles:
-    """The roles of a fact's columns: by the number of chosen columns, else by the header, else head, relation and tail."""
-    chosen = options.chosen
-    if chosen is not None:
-        return next((roles for roles in FACTS if len(roles) == len(chosen)), FACT)
-    if options.header is False:
-        return FACT
-    return next((roles for roles in FACTS if _well_known(first, roles) is not None), FACT)
-
-
-def _named(roles: Roles) -> int:
-    """How many of the roles every line must have: those after head, relation and tail are optional."""
-    return len(FACT) if roles[: len(FACT)] == FACT else len(roles)
-
-
-def _plan(lines: pl.DataFrame, separator: str, options: ReadOptions, roles: Roles, path: Path) -> _Plan:
-    """Decide on header and columns by the options, the first line and the usual width."""
-    first = lines["text"][0].split(separator)
-    chosen = options.chosen
-    by_name = chosen is not None and any(isinstance(column, str) for column in chosen)
-    if by_name and options.header is False:
-        raise BadInput(f"columns of {path} are chosen by name, but header=False says that it has no header")
-    if chosen is not None and len(chosen) != len(roles):
-        timed = ", 4 with a time, 5 with its begin and end" if roles == FACT else ""
-        raise BadInput(f"{len(roles)} columns are needed ({', '.join(roles)}){timed}, but {len(chosen)} are chosen")
-    if chosen is None and not _named(roles) <= (width := _usual(lines)) <= len(roles):
-        raise BadInput(_wrong_width(path, width, separator, roles))
-    widest = int(lines["width"].max())  # type: ignore[arg-type]
-    positions = tuple(_position(path, column, first, widest) for column in chosen or range(len(roles)))
-    known = _well_known([first[at] for at in positions if at < len(first)], roles)
-    header = by_name or known is not None if options.header is None else options.header
-    notes = []
-    if known is not None and header and not by_name:
-        notes = [f"{path.name}: header recognised ({', '.join(first)})"] if options.header is None else []
-        positions = known if chosen is None else positions
-    full = len(first) if header else 1 + max(positions)
-    least = full if len(roles) == _named(roles) else 1 + max(positions[: _named(roles)])
-    return _Plan(positions, header, least, full if header or chosen is None else None, notes)
-
-
-def _usual(lines: pl.DataFrame) -> int:
-    """The most frequent number of columns."""
-    return int(lines["width"].mode().min())  # type: ignore[arg-type]
-
-
-def _well_known(first: list[str], roles: Roles) -> tuple[int, ...] | None:
-    """The positions of the roles if the first line is one of HEADERS in any order, else None."""
-    names = [name.casefold() for name in first]
-    for header in ((*names, *times) for names in HEADERS for times in TIME_HEADERS.get(roles, ())):
-        if len(header) == len(roles) and sorted(header) == sorted(names):
-            return tuple(names.index(name) for name in header)
-    return None
-
-
-def _position(path: Path, column: int | str, first: list[str], widest: int) -> int:
-    if isinstance(column, int):
-        if not 0 <= column < widest:
-            raise BadInput(f"{path} has no column {column}: its {widest} columns are numbered from 0")
-        return column
-    if column not in first:
-        raise BadInput(f"{path} has no column {column!r}; its header has {', '.join(map(repr, first))}")
-    return first.index(column)
-
-
-def _wrong_width(path: Path, width: int, separator: str, roles: Roles) -> str:
-    need = f"{len(roles)} are needed ({', '.join(roles)})"
-    if width > len(roles):
-        choice = ",".join(str(i) for i in range(len(roles)))
-        timed = " (columns=0,1,2,3 if the last is a time)" if roles == FACT else ""
-        return f"the lines of {path} have {width} columns, but {need}; choose them, for example columns={choice}{timed}"
-    between = {"\t": "tabs", "\n": "separators"}.get(separator, repr(separator))
-    columns = "1 column" if width == 1 else f"{width} columns"
-    return f"the lines of {path} have {columns} between {between}, but {need}; does it have another separator?"
-
-
-def _fields(lines: pl.DataFrame, separator: str, plan: _Plan, roles: Roles, bad: BadLines) -> pl.DataFrame:
-    """The wanted columns of the good lines. Lines of a wrong width or with an empty name are bad."""
-    fits = lines["width"] >= plan.least
-    if plan.most is not None:
-        fits &= lines["width"] <= plan.most
-    wanted = f"at least {plan.least}" if plan.most is None else f"{plan.least} to {plan.most}"
-    wanted = str(plan.least) if plan.least == plan.most else wanted
-    wrong = lines.filter(~fits)
-    bad.add(wrong["line"], wrong.select(pl.format("{} columns instead of " + wanted, "width")).to_series())
-    lines = lines.filter(fits)
-    fields = lines["text"].str.split_exact(separator, max(1, *plan.positions)).struct.unnest()
-    picked = [fields.to_series(at).alias(role) for at, role in zip(plan.positions, roles, strict=True)]
-    chosen = pl.DataFrame([lines["line"], *picked]).with_columns(pl.col(roles[_named(roles) :]).fill_null(""))
-    empty = [pl.when(pl.col(role) == "").then(pl.lit(f"the {role} is empty")) for role in roles[: _named(roles)]]
-    return _without(chosen, pl.coalesce(empty), bad)
-
-
-def _sensible(lines: pl.DataFrame, bad: BadLines) -> pl.DataFrame:
-    """The lines with possible times: dates that are in the calendar, and no end before its begin."""
-    for role in (role for role in ("time", "begin", "end") if role in lines.columns):
-        wrong = pl.col(role).is_in(bad_dates(lines[role]))
-        lines = _without(
-            lines, pl.when(wrong).then(pl.format(f"the {role} {{}} is not a date of the calendar", role)), bad
-        )
-    if "begin" in lines.columns:
-        early = pl.format("the end {} is before the begin {}", "end", "begin")
-        lines = _without(lines, pl.when(turned(lines["begin"], lines["end"])).then(early), bad)
-    return lines
-
-
-def _without(lines: pl.DataFrame, reason: pl.Expr, bad: BadLines) -> pl.DataFrame:
-    """The lines that are not bad; `reason` is null for a good line."""
-    lines = lines.with_columns(reason.alias("reason"))
-    wrong = lines.filter(pl.col("reason").is_not_null())
-    bad.add(wrong["line"], wrong["reason"])
-    return lines.filter(pl.col("reason").is_null()).drop("reason")
+    return records[0] if len(records) == 1 else None

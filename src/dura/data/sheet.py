@@ -75,6 +75,7 @@ class Sheet:
     numbers: pl.Series | None = None
     bad: BadLines | None = None
     notes: list[str] = field(default_factory=list)
+    separator: str = ""
 
     def __post_init__(self) -> None:
         self.bad = self.bad or BadLines(self.origin)
@@ -88,6 +89,17 @@ class Sheet:
     def width(self) -> int:
         """How many columns there are."""
         return self.rows.width
+
+    @property
+    def widest(self) -> int:
+        """How many columns the widest row has."""
+        return self.width
+
+    def first(self) -> list[str]:
+        """The titles, or the fields of the first row if there are no titles."""
+        if self.titles is not None:
+            return list(self.titles)
+        return [value or "" for value in self.rows.row(0)] if len(self.rows) else []
 
     def sample(self, count: int = SAMPLE) -> pl.DataFrame:
         """Rows from all over the sheet, in order, the first one included."""

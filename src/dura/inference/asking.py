@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
-from dura.data.readers import POINT, ReadOptions, endings, read_columns, read_lines
+from dura.data.facts import facts_of
+from dura.data.readers import POINT, ReadOptions, read_sheet
 from dura.inference.answers import HOLE, Question
 from dura.types import BadInput
 
@@ -15,8 +15,9 @@ def read_questions(path: Path) -> list[Question]:
 
     A line holds head and relation; or head, relation and tail; or head, relation, tail and time. An empty time means no time.
     """
-    roles = POINT[: max(2, _width(path))]
-    read = read_columns(path, ReadOptions(), roles)
+    sheet = read_sheet(path, ReadOptions())
+    roles = POINT[: max(2, sheet.widest)]
+    read = facts_of(sheet, ReadOptions(), roles, doubt=False)
     columns = [column.to_list() for column in read.columns]
     if len(roles) == 2:
         return [Question(head, relation) for head, relation in zip(*columns, strict=True)]
@@ -29,10 +30,3 @@ def read_questions(path: Path) -> list[Question]:
         head, tail = (None if name == HOLE else name for name in (head, tail))
         questions.append(Question(head, relation, tail, next(iter(time), None) or None))
     return questions
-
-
-def _width(path: Path) -> int:
-    """How many columns the longest line has."""
-    lines = read_lines(path).decode("utf-8", errors="replace").split("\n")
-    comma = endings(path)[0] == ".csv"
-    return max(len(next(csv.reader([line]), []) if comma else line.split("\t")) for line in lines)

@@ -1,0 +1,193 @@
+"""Facts: from a sheet to columns of names, with everything told that the user should know.
+
+Rows of a wrong width, empty names and impossible times are bad lines. More distinct relations than make sense, a header that looks
+like a fact and a fact that looks like a header are warnings, or an error where training would be nonsense.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+
+from dura.data.readers import FACT, ReadOptions, Roles, read_sheet
+from dura.data.recognition import ENOUGH, Plan, recognise
+from dura.data.separated import Lines
+from dura.data.sheet import BadLine, BadLines, Sheet
+from dura.data.times import bad_dates, turned
+from dura.types import BadInput
+
+MANY = 0.1
+"""More distinct relations than this share of the facts are a warning."""
+NONSENSE = 0.5
+"""More distinct relations than this share of the facts are an error: hardly any relation would have a second fact."""
+
+
+@dataclass(frozen=True)
+class FileColumns:
+    """Columns of names, the number of the line that each name is from, and what was noticed while reading.
+
+    `bad` holds the first bad lines (at most ten), `skipped` is the number of all bad lines. `chosen` are the columns that
+    were used, if the options choose any. `plan` says what each column of the source is.
+    """
+
+    columns: list[pl.Series]
+    numbers: pl.Series
+    bad: list[BadLine]
+    skipped: int
+    notes: list[str]
+    plan: Plan
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def chosen(self) -> tuple[int | str, ...] | None:
+        """The columns that the user chose."""
+        return self.plan.chosen
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+
+def read_columns(
+    path: Path, options: ReadOptions | None = None, roles: Roles | None = None, like: Plan | None = None
+) -> FileColumns:
+    """Read the columns with these `roles` from a file.
+
+    Without roles, the columns are those of a fact: head, relation and tail; and time, or begin and end, if the options choose
+    them, titles name them or columns of dates follow the tail. `like` is the plan of the graph's train facts.
+    """
+    options = options or ReadOptions()
+    return facts_of(read_sheet(path, options), options, roles, like)
+
+
+def facts_of(
+    sheet: Sheet,
+    options: ReadOptions,
+    roles: Roles | None = None,
+    like: Plan | None = None,
+    doubt: bool = True,
+) -> FileColumns:
+    """The columns of facts in a sheet. Without `doubt`, nobody asks whether they are plausible facts: they may be questions."""
+    bad = sheet.bad
+    assert bad is not None
+    if not len(sheet):
+        bad.stop(options.skip_bad)
+        raise BadInput(f"{sheet.origin} holds no facts")
+    plan = recognise(sheet, options, roles, like)
+    rows = _sensible(_fields(sheet, plan, bad), bad)
+    bad.stop(options.skip_bad)
+    if not len(rows):
+        raise BadInput(f"{sheet.origin} holds no facts")
+    columns = [rows[role] for role in rows.columns[1:]]
+    warnings = [*plan.warnings]
+    notes = [*sheet.notes, *plan.notes]
+    if doubt and plan.roles[: len(FACT)] == FACT:
+        warnings += _implausible(sheet.origin, plan, columns[1], like is not None)
+        warnings += _header_warnings(sheet, plan, options, rows)
+        notes = [*sheet.notes, *([] if like else _summary(sheet, plan, columns)), *plan.notes]
+    return FileColumns(columns, rows["line"], bad.first, bad.total, notes, plan, warnings)
+
+
+def _fields(sheet: Sheet, plan: Plan, bad: BadLines) -> pl.DataFrame:
+    """The wanted columns of the good rows. Rows of a wrong width or with an empty name are bad."""
+    if isinstance(sheet, Lines):
+        sheet = _of_good_width(sheet, plan, bad)
+    fields = sheet.take(plan.positions)
+    assert sheet.numbers is not None
+    named = [fields.to_series(at).alias(role) for at, role in enumerate(plan.roles)]
+    needed = plan.roles[: len(FACT)] if plan.roles[: len(FACT)] == FACT else plan.roles
+    rows = pl.DataFrame([sheet.numbers.alias("line"), *named]).slice(1 if plan.header else 0)
+    rows = rows.with_columns(pl.col(plan.roles).fill_null(""))
+    reasons = [pl.when(pl.col(role) == "").then(pl.lit(f"the {role} is empty")) for role in needed]
+    broken = [
+        pl.when(pl.col(role).str.contains("\n", literal=True)).then(pl.lit(f"the {role} holds a line break"))
+        for role in plan.roles
+    ]
+    return _without(rows, pl.coalesce([*reasons, *broken]), bad)
+
+
+def _of_good_width(sheet: Lines, plan: Plan, bad: BadLines) -> Lines:
+    """The lines with as many fields as the plan says."""
+    assert sheet.numbers is not None
+    fits = sheet.widths >= plan.least
+    if plan.most is not None:
+        fits &= sheet.widths <= plan.most
+    if fits.all():
+        return sheet
+    wanted = f"at least {plan.least}" if plan.most is None else f"{plan.least} to {plan.most}"
+    wanted = str(plan.least) if plan.least == plan.most else wanted
+    wrong = pl.DataFrame({"line": sheet.numbers.filter(~fits), "width": sheet.widths.filter(~fits)})
+    bad.add(wrong["line"], wrong.select(pl.format("{} columns instead of " + wanted, "width")).to_series())
+    return sheet.keep(fits)
+
+
+def _sensible(lines: pl.DataFrame, bad: BadLines) -> pl.DataFrame:
+    """The lines with possible times: dates that are in the calendar, and no end before its begin."""
+    for role in (role for role in ("time", "begin", "end") if role in lines.columns):
+        wrong = pl.col(role).is_in(bad_dates(lines[role]))
+        lines = _without(
+            lines, pl.when(wrong).then(pl.format(f"the {role} {{}} is not a date of the calendar", role)), bad
+        )
+    if "begin" in lines.columns:
+        early = pl.format("the end {} is before the begin {}", "end", "begin")
+        lines = _without(lines, pl.when(turned(lines["begin"], lines["end"])).then(early), bad)
+    return lines
+
+
+def _without(lines: pl.DataFrame, reason: pl.Expr, bad: BadLines) -> pl.DataFrame:
+    """The lines that are not bad; `reason` is null for a good line."""
+    lines = lines.with_columns(reason.alias("reason"))
+    wrong = lines.filter(pl.col("reason").is_not_null())
+    bad.add(wrong["line"], wrong["reason"])
+    return lines.filter(pl.col("reason").is_null()).drop("reason")
+
+
+# -- what the user is told ----------------------------------------------------------------------------------------------
+
+
+def _summary(sheet: Sheet, plan: Plan, columns: list[pl.Series]) -> list[str]:
+    """Which column is used for what, which are not used, and one fact."""
+    used = ", ".join(f"{role} = {plan.title(at)}" for role, at in zip(plan.roles, plan.positions, strict=True))
+    unused = [plan.title(at) for at in range(sheet.width) if at not in plan.positions]
+    more = f"; not used: {', '.join(unused[:5])}{' and more' if len(unused) > 5 else ''}" if unused else ""
+    fact = ", ".join(value[:60] for value in (column[0] for column in columns) if value)
+    return [f"{Path(sheet.origin).name}: {used}{more}; for example ({fact})"]
+
+
+def _implausible(origin: str, plan: Plan, relations: pl.Series, later: bool) -> list[str]:
+    """A warning for more relations than make sense; an error if hardly one has a second fact and nobody chose the column."""
+    count, distinct = len(relations), relations.n_unique()
+    if later or count < 2 * ENOUGH or distinct <= MANY * count:
+        return []
+    column = plan.title(plan.positions[1])
+    found = f"{origin}: the relation ({column}) has {distinct:,} distinct values in {count:,} facts"
+    if distinct > NONSENSE * count and plan.chosen is None:
+        raise BadInput(
+            f"{found}, so nothing could be learnt; choose the columns of head, relation and tail with --columns"
+        )
+    return [f"{found}; if another column is the relation, choose the columns with --columns"]
+
+
+def _header_warnings(sheet: Sheet, plan: Plan, options: ReadOptions, rows: pl.DataFrame) -> list[str]:
+    """A warning if a header looks like a fact, or a fact like a header."""
+    if sheet.titles is not None or len(rows) < ENOUGH:
+        return []
+    first = sheet.first()
+    titles = [first[at] if at < len(first) else "" for at in plan.positions[: len(FACT)]]
+    relation = rows["relation"]
+    if plan.header:
+        if options.header and bool((relation == titles[1]).any()):
+            return [
+                f"{sheet.origin}: the first line is read as a header, but looks like a fact; if it is one: --header no"
+            ]
+        return []
+    names = pl.concat([rows["head"], rows["tail"]])
+    alone = int((relation == titles[1]).sum()) == 1 and int(names.is_in([titles[0], titles[2]]).sum()) == 2
+    others = len(relation) / max(1, relation.n_unique())
+    if not alone or others < 5 or rows["line"][0] != sheet.numbers[0]:  # type: ignore[index]
+        return []
+    shown = ", ".join(titles)
+    return [
+        f"{sheet.origin}: the first line ({shown}) is read as a fact, but looks like a header; if it is one: --header yes"
+    ]
