@@ -33,14 +33,6 @@ JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON document and nothing else on standard output.")
 ]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress display.")]
-TimeOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="The column of times, or the two columns of begin and end, e.g. 3, date or begin,end. "
-        "Head, relation and tail are --columns, or the first three other columns.",
-    ),
-]
 DeviceOption = Annotated[str, typer.Option("--device", help="cpu, cuda, cuda:1 or mps.")]
 
 

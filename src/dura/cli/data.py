@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dura.cli.common import HELP, JsonOption, QuietOption, TimeOption, counting_bar, print_json, print_table, say
+from dura.cli.common import HELP, JsonOption, QuietOption, counting_bar, print_json, print_table, say
+from dura.cli.reading import Reading, reads_a_graph
 from dura.types import SPLITS
 
 app = typer.Typer(
@@ -17,12 +18,6 @@ app = typer.Typer(
     **HELP,
 )
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A graph that 'dura data list' shows.")]
-ColumnsOption = Annotated[
-    str | None,
-    typer.Option(
-        help="The columns of head, relation, tail, e.g. 0,2,1; for facts with times also time, or begin and end."
-    ),
-]
 StoredOption = Annotated[Path, typer.Option(metavar="FOLDER", help="The new folder of the stored graph.")]
 
 
@@ -100,10 +95,10 @@ def get(name: NameArgument, as_json: JsonOption = False, quiet: QuietOption = Fa
 
 
 @app.command()
+@reads_a_graph
 def check(
     path: Annotated[str, typer.Argument(metavar="PATH", help="A file, a folder or a graph's name.")],
-    columns: ColumnsOption = None,
-    time: TimeOption = None,
+    reading: Reading = Reading(),  # noqa: B008
     as_json: JsonOption = False,
 ) -> None:
     """Check a graph: bad lines, duplicates, leaks between splits and relations, unseen entities, cost of training.
@@ -116,10 +111,10 @@ def check(
 
         dura data check visits.csv --time day
     """
-    from dura.data.readers import ReadOptions
+    from dura.data.loading import as_said
     from dura.runs.cost import check_graph
 
-    report = check_graph(path, ReadOptions(columns=columns, time=time))
+    report = check_graph(path, *as_said(reading.graph(path), reading.time))
     if as_json:
         print_json(report.to_dict())
     else:
@@ -130,11 +125,11 @@ def check(
 
 
 @app.command()
+@reads_a_graph
 def pack(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file, a folder or a graph's name.")],
     out: StoredOption,
-    columns: ColumnsOption = None,
-    time: TimeOption = None,
+    reading: Reading = Reading(),  # noqa: B008
     as_json: JsonOption = False,
 ) -> None:
     """Store a graph as ids in a folder, which dura opens immediately. Use the folder like any other graph.
@@ -145,11 +140,11 @@ def pack(
 
         dura train --graph ./stored/facts
     """
-    from dura.data import load
+    from dura.data.loading import load_dated
     from dura.data.stored import check_free, describe, store
 
     check_free(out)
-    store(load(source, columns=columns, time=time, notify=say), out)
+    store(load_dated(reading.graph(source), reading.time, say)[0], out)
     _tell_stored(out, describe(out), as_json)
 
 

@@ -12,7 +12,8 @@ import typer
 from typer.core import TyperCommand, TyperOption
 
 from dura import world
-from dura.cli.common import JsonOption, QuietOption, TimeOption, assignment, free_folder, print_json, print_table, say
+from dura.cli.common import JsonOption, QuietOption, assignment, free_folder, print_json, print_table, say
+from dura.cli.reading import Reading, reads_a_graph
 from dura.types import BadInput
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class TrainCommand(TyperCommand):
         super().format_options(ctx, formatter)
 
 
+@reads_a_graph
 def train(
     preset: Annotated[
         str | None,
@@ -94,14 +96,7 @@ def train(
             help="Any other setting by its path, e.g. regularizer.weight=0.05; can be repeated.",
         ),
     ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(
-            help="The columns of head, relation, tail: positions from 0 or header names, e.g. 0,2,1 or from,link,to."
-        ),
-    ] = None,
-    time: TimeOption = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip bad lines and say how many there were.")] = False,
+    reading: Reading = Reading(),  # noqa: B008
     out: Annotated[
         Path | None,
         typer.Option(metavar="RUN", help="The run folder to make (default: runs/GRAPH-MODEL-REGULARIZER-N)."),
@@ -148,25 +143,24 @@ def train(
         "lr": lr,
         "seed": seed,
         "device": device,
-        "columns": columns,
-        "skip_bad": skip_bad or None,
     }
     if resume is not None:
-        _check_resume(preset, {**chosen, "time": time, "out": out, "set": settings})
+        given = {name.removeprefix("graph."): value for name, value in reading.settings().items()}
+        _check_resume(preset, {**chosen, **given, "time": reading.time, "out": out, "set": settings})
         from dura.runs.run import resume_run
 
         trained = resume_run(resume, progress=not quiet, track=track or [], stopping=stop_on_interrupt)
     else:
         from dura.runs.choices import Choices
 
-        more: dict[str, Any] = dict(assignment(text) for text in settings or ())
+        more: dict[str, Any] = {**reading.settings(), **dict(assignment(text) for text in settings or ())}
         choices = Choices(preset, settings=more, **chosen)
         from dura.runs.run import start_run  # after the choices: a wrong one is refused before torch is imported
 
         trained = start_run(
             None,
             choices,
-            time=time,
+            time=reading.time,
             out=out or (lambda name: free_folder("runs", name)),
             progress=not quiet,
             track=track or [],

@@ -111,6 +111,9 @@ def _lines(loaded: Loaded) -> Finding:
 
 
 def _reading(loaded: Loaded) -> Finding:
+    if loaded.warnings:
+        text = "what was read looks wrong" if len(loaded.warnings) == 1 else f"{len(loaded.warnings)} things look wrong"
+        return Finding("warning", "reading", text, {"lines": [*loaded.warnings, *loaded.reading]})
     if not loaded.reading:
         return Finding("ok", "reading", "nothing to note")
     return Finding("notice", "reading", "noted while reading", {"lines": loaded.reading})

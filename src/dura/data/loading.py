@@ -95,10 +95,16 @@ def load_dated(
     settings: GraphSettings, time: int | ColumnChoice | None, notify: Callable[[str], None] | None = None
 ) -> tuple[Graph, GraphSettings]:
     """The graph that the settings name, with the columns of times that `time` names, and the settings with all its columns."""
-    header = {"auto": None, "yes": True, "no": False}[settings.header]
+    loaded = load_with_notes(settings.source, *as_said(settings, time))
+    tell(loaded.notes, notify)
+    return loaded.graph, replace(settings, columns=loaded.columns or ())
+
+
+def as_said(settings: GraphSettings, time: int | ColumnChoice | None = None) -> tuple[ReadOptions, Shares]:
+    """How to read and how to split, as the settings say."""
     options = ReadOptions(
         columns=settings.columns or None,
-        header=header,
+        header={"auto": None, "yes": True, "no": False}[settings.header],
         separator=settings.separator or None,
         skip_bad=settings.skip_bad,
         time=time,
@@ -107,6 +113,7 @@ def load_dated(
         time_zone=settings.time_zone,
         query=settings.query or None,
         most_gb=settings.most_gb,
+        format=settings.format,
     )
     shares = Shares(
         valid=None if settings.valid_share == "auto" else settings.valid_share,
@@ -114,9 +121,7 @@ def load_dated(
         seed=settings.split_seed,
         how=settings.split,
     )
-    loaded = load_with_notes(settings.source, options, shares)
-    tell(loaded.notes, notify)
-    return loaded.graph, replace(settings, columns=loaded.columns or ())
+    return options, shares
 
 
 def load(

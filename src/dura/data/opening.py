@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, Protocol, cast
 
 from dura.types import BadInput
 
@@ -240,7 +240,7 @@ class _Unzstd:
         import zstandard
 
         self._file, self._error = file, zstandard.ZstdError
-        self._make = lambda: zstandard.ZstdDecompressor().decompressobj()
+        self._make: Callable[[], Any] = lambda: zstandard.ZstdDecompressor().decompressobj()
         self._frame, self._rest, self._ready = self._make(), b"", b""
 
     def read(self, size: int = -1, /) -> bytes:
