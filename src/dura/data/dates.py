@@ -25,7 +25,7 @@ from dura.config.sections import Unit
 from dura.data.days import DAY, Flags, Moments, Zone, moments, unix
 from dura.data.forms import EXAMPLES, Form, Level, form_of, forms_of
 from dura.data.times import bare, numbers
-from dura.text import printable, shown
+from dura.text import shown
 from dura.types import BadInput
 
 KNOWN_SHARE = 0.9
@@ -75,11 +75,8 @@ class Reading:
 
     def reasons(self, role: str) -> pl.Series:
         """For each bad time a sentence that names it; null if nothing is wrong."""
-        short = self.given.str.slice(0, LONGEST)
-        clean = [
-            None if why is None else printable(text, lines=False) for why, text in zip(self.why, short, strict=True)
-        ]
-        return pl.select(pl.format(f"the {role} {{}} {{}}", pl.Series(clean, dtype=pl.String), self.why)).to_series()
+        short = self.given.str.slice(0, LONGEST).str.replace_all(r"[\p{C}\x{2028}\x{2029}]", "?")
+        return pl.select(pl.format(f"the {role} {{}} {{}}", short, self.why)).to_series()
 
 
 @dataclass(frozen=True)
