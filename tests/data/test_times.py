@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dura.data.times import Times, day_of, spelling, turned
+from dura.data.times import Times, day_of, spelled, spelling, turned
 from dura.types import BadInput
 
 QUICK = settings(max_examples=60)
@@ -90,6 +90,21 @@ def test_any_times_survive_writing_and_are_one_time_each(
 )
 def test_spellings(given_name: str, kept: str) -> None:
     assert spelling(given_name) == kept
+
+
+@QUICK
+@given(LABELS | st.lists(st.text('0123456789.+-#"', max_size=8), max_size=20))
+def test_columns_are_spelled_like_single_times(names: list[str]) -> None:
+    assert spelled(pl.Series(names, dtype=pl.String)).to_list() == [spelling(name) for name in names]
+
+
+def test_hours_and_weeks_are_dates() -> None:
+    mixed = Times(["2014-05-06T13", "2014-W19", "2014-05-06", "2014-05", "2014", "2014-05-06T00", "2014-05-05"])
+    assert mixed.kind == "date"
+    assert list(mixed) == ["2014", "2014-05", "2014-W19", "2014-05-05", "2014-05-06", "2014-05-06T00", "2014-05-06T13"]
+    assert mixed.positions[-1] - mixed.positions[-2] == pytest.approx(13 / 24)
+    assert [day_of(text) for text in ("2014-05-06T24", "2014-W00", "2014-W53", "2014-05T01")] == [None] * 4
+    assert day_of("2015-W01") == day_of("2014-12-29")
 
 
 def test_kinds() -> None:

@@ -13,6 +13,8 @@ Other facts pass some of these too:
   catalog      the known graphs (catalog.toml), and where they are; download: their files into the cache
   columns      which columns hold facts if the user named the column of the time
   layouts      how the lines of published temporal graphs say when a fact holds
+  dates        decide, Rule: columns of dates in any usual form, turned into one spelling; forms: the ways to write a time;
+               days: the calendar for columns
   times        Times: a vocabulary of times in their real order with their real distances
 Large graphs:
   stored       store(graph, folder): a graph as ids in a folder; names: a vocabulary that stays in its file

@@ -2,11 +2,12 @@
 
 The times of a graph are all of one kind:
   number  Every time is a number: 42, -44, 3.5. Years alone are numbers too. A position is the number itself.
-  date    Every time is a date: 2014-05-06, 2014-05 or 2014, and at least one has a month. Unknown parts are ##: 1963-##-## is
-          the year 1963. A position is a number of days; a month or a year is at its first day.
+  date    Every time is a date: 2014-05-06, 2014-05 or 2014, an ISO week 2014-W19 or an hour 2014-05-06T13, and at least one is not
+          just a year. Unknown parts are ##: 1963-##-## is the year 1963. A position is a number of days; a week, a month or a year
+          is at its first day, and an hour is a part of its day.
   label   At least one time is neither a number nor a date. Then all times are labels, in the order of code points, 1 apart.
 Different spellings of a time are the same time: "1963-##-##" (also with the quotes) is 1963, 007 is 7, 1.50 is 1.5. An empty
-time, "-" and "####-##-##" mean that a fact has no time.
+time, "-" and "####-##-##" mean that a fact has no time. `dates` turns other ways to write a date into these when a file is read.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ Kind = Literal["number", "date", "label"]
 NO_TIME = ""
 """The name of the extra time that facts without a time have."""
 NUMBER = re.compile(r"([+-]?)0*(\d*)(?:\.(\d*?)0*)?", re.ASCII)
-DATE = re.compile(r"(-?\d{1,4})(?:-(\d\d)(?:-(\d\d))?)?", re.ASCII)
+NUMBER_PARTS = r"^([+-]?)0*([0-9]*)(?:\.([0-9]*?)0*)?$"
+"""NUMBER in the syntax of polars."""
+DATE = re.compile(r"(-?\d{1,4})(?:-(\d\d)(?:-(\d\d)(?:T(\d\d))?)?)?", re.ASCII)
+WEEK = re.compile(r"(-?\d{1,4})-W(\d\d)", re.ASCII)
 
 
 def spelling(time: str) -> str:
@@ -53,10 +57,26 @@ def spelling(time: str) -> str:
 
 
 def spelled(column: pl.Series) -> pl.Series:
-    """A column of times as they are kept."""
-    given = column.unique()
-    kept = pl.Series([spelling(time) for time in given.to_list()], dtype=pl.String)
-    return column.replace_strict(given, kept, return_dtype=pl.String)
+    """A column of times as they are kept: `spelling` of each."""
+    texts = bare(column)
+    return numbers(texts).fill_null(texts)
+
+
+def bare(texts: pl.Series) -> pl.Series:
+    """Times without quotes and unknown parts; "" if they mean no time."""
+    texts = texts.str.replace(r'(?s)^"(.*)"$', "$1").str.replace(r"(?:-##)+$", "")
+    return texts.set(texts.is_in(["-", "####"]), NO_TIME)
+
+
+def numbers(texts: pl.Series) -> pl.Series:
+    """Numbers as they are kept; null for what is not a number."""
+    parts = texts.str.extract_groups(NUMBER_PARTS).struct.unnest()
+    sign, whole, part = (parts.to_series(at) for at in range(3))
+    value = pl.when(part.fill_null("") == "").then(pl.lit("")).otherwise(pl.lit(".") + part)
+    text = pl.when(whole == "").then(pl.lit("0")).otherwise(whole) + value
+    minus = pl.when((sign == "-") & (text != "0")).then(pl.lit("-")).otherwise(pl.lit(""))
+    digits = texts.str.contains("[0-9]") & whole.is_not_null()
+    return pl.select(pl.when(digits).then(minus + text)).to_series()
 
 
 def number_of(time: str) -> float | None:
@@ -66,20 +86,28 @@ def number_of(time: str) -> float | None:
 
 
 def day_of(time: str) -> float | None:
-    """The days from 1970-01-01 to a date, or to the first day of a month or year; None if it is not in the calendar.
+    """The days from 1970-01-01 to a date or hour, or to the first day of a week, month or year; None if not in the calendar.
 
     >>> day_of("1970-01-03"), day_of("1971"), day_of("2014-02-30"), day_of("May")
     (2.0, 365.0, None, None)
+    >>> day_of("1970-01-03T12"), day_of("1970-W02")
+    (2.5, 4.0)
     """
-    match = DATE.fullmatch(time)
-    if match is None:
+    match, week = DATE.fullmatch(time), WEEK.fullmatch(time)
+    found = match or week
+    if found is None:
         return None
-    year, month, day = (int(part or 1) for part in match.groups())
+    # The calendar repeats itself after 400 years of 146,097 days (20,871 weeks), and Python only has years from 1.
+    era, year = divmod(int(found[1]), 400)
     try:
-        # The calendar repeats itself after 400 years of 146,097 days, and Python only has years from 1.
-        return float(date(year % 400 + 400, month, day).toordinal() - 719_163 + 146_097 * (year // 400 - 1))
+        if match is None:
+            day = date.fromisocalendar(year + 400, int(found[2]), 1)
+        else:
+            day = date(year + 400, int(match[2] or 1), int(match[3] or 1))
     except ValueError:
         return None
+    hour = int(match[4] or 0) if match is not None else 0
+    return day.toordinal() - 719_163 + 146_097 * (era - 1) + hour / 24 if hour < 24 else None
 
 
 class Times(Vocabulary):
