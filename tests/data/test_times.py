@@ -115,9 +115,8 @@ def test_kinds() -> None:
     assert (list(mixed), mixed.kind) == (["2013", "2014", "2014-02-28", "2014-03"], "date")
     assert np.diff(mixed.positions).tolist() == [365, 58, 1]
     words = Times(["2014-03-01", "10", "9", "May"])
-    assert (list(words), words.kind, words.odd) == (["10", "2014-03-01", "9", "May"], "label", "May")
+    assert (list(words), words.kind) == (["10", "2014-03-01", "9", "May"], "label")
     assert words.positions.tolist() == [0, 1, 2, 3]
-    assert Times(["10", "9"]).odd is None
     assert list(Times(["1", "2", ""])) == ["1", "2", ""]
     assert list(Times(["9" * 400, "1"])) == ["1", "9" * 400]  # no float, so text
 

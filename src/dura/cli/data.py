@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,8 +11,11 @@ from dura.cli.common import HELP, JsonOption, QuietOption, counting_bar, print_j
 from dura.cli.reading import Reading, reads_a_graph
 from dura.types import SPLITS
 
+if TYPE_CHECKING:
+    from dura.data.graph import Graph
+
 app = typer.Typer(
-    help="Graphs: list the known ones, get them, check or store your own, make large ones.\n\n"
+    help="Graphs: list the known ones, get them, check, import, export or store your own, make large ones.\n\n"
     "Example:\n\n    dura data check facts.tsv",
     no_args_is_help=True,
     **HELP,
@@ -122,6 +125,89 @@ def check(
     if report.worst in ("warning", "error"):
         say(f"dura: the worst finding is of severity {report.worst}")
         raise typer.Exit(1)
+
+
+@app.command("import")
+@reads_a_graph
+def import_(
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SOURCE", help="A file, a folder, a graph's name, a database, or - for standard input."),
+    ],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="The new folder.")],
+    reading: Reading = Reading(),  # noqa: B008
+    as_json: JsonOption = False,
+) -> None:
+    """Read a graph from any source and write it as a folder of Parquet files, which every command accepts as a graph.
+
+    Facts that come without valid and test stay together, unless --split says how to hold some out. Labels, types and descriptions
+    are kept.
+
+    Example:
+
+        dura data import facts.csv --out graphs/mine
+
+        dura data import people.ttl.gz --out graphs/people --split grouped
+
+        dura data import sqlite:crm.db --query "SELECT head, relation, tail FROM links" --out graphs/crm
+
+        zcat links.nt.gz | dura data import - --format nt --out graphs/links
+    """
+    from dura.data.exporting import import_graph
+    from dura.data.loading import as_said, tell
+
+    options, shares = as_said(reading.graph(source), reading.time)
+    loaded, files = import_graph(source, out, options, shares, split=reading.split is not None)
+    tell(loaded.notes, say)
+    _tell_written(loaded.graph, files, as_json)
+
+
+@app.command()
+@reads_a_graph
+def export(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A file, a folder or a graph's name.")],
+    out: Annotated[
+        Path,
+        typer.Argument(metavar="OUT", help="A new file, whose ending names the format, or a new folder."),
+    ],
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="FORMAT", help="The format of the files in a folder: parquet, arrow, csv, tsv, jsonl or nt."
+        ),
+    ] = "parquet",
+    reading: Reading = Reading(),  # noqa: B008
+    as_json: JsonOption = False,
+) -> None:
+    """Write a graph as files for other programs: all facts into one file, or a folder with train, valid and test.
+
+    Example:
+
+        dura data export umls umls.csv
+
+        dura data export graphs/mine shared/mine --to tsv
+    """
+    from dura.data.exporting import export_graph, import_options
+    from dura.data.loading import as_said, load_with_notes, tell
+
+    options, shares = as_said(reading.graph(source), reading.time)
+    loaded = load_with_notes(source, options, import_options(shares, reading.split is not None))
+    tell(loaded.notes, say)
+    _tell_written(loaded.graph, export_graph(loaded.graph, out, format="" if out.suffix else to), as_json)
+
+
+def _tell_written(graph: Graph, files: list[Path], as_json: bool) -> None:
+    """Say which files a graph was written to."""
+    counts = {"entities": len(graph.entities), "relations": len(graph.relations)}
+    counts |= {} if graph.times is None else {"times": len(graph.times)}
+    facts = {split: len(graph.facts(split)) for split in SPLITS}
+    if as_json:
+        print_json({"files": [str(file) for file in files], "graph": {"name": graph.name, **counts, **facts}})
+        return
+    shown = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
+    typer.echo(f"{shown}; facts: " + ", ".join(f"{count:,} {split}" for split, count in facts.items() if count))
+    for file in files:
+        typer.echo(f"  {file}")
 
 
 @app.command()

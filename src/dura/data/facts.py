@@ -6,17 +6,19 @@ like a fact and a fact that looks like a header are warnings, or an error where 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import polars as pl
 
-from dura.data.readers import FACT, ReadOptions, Roles, read_sheet
+from dura.data.dates import Rule, decide
+from dura.data.readers import FACT, FACTS, ReadOptions, Roles, read_sheet
 from dura.data.recognition import ENOUGH, Plan, recognise
 from dura.data.separated import Lines
 from dura.data.sheet import BadLine, BadLines, Sheet
-from dura.data.times import bad_dates, turned
-from dura.types import BadInput
+from dura.data.times import turned
+from dura.types import BadInput, Split
 
 MANY = 0.1
 """More distinct relations than this share of the facts are a warning."""
@@ -32,6 +34,7 @@ class FileColumns:
     were used, if the options choose any. `plan` says what each column of the source is.
     """
 
+    origin: str
     columns: list[pl.Series]
     numbers: pl.Series
     bad: list[BadLine]
@@ -75,7 +78,7 @@ def facts_of(
         bad.stop(options.skip_bad)
         raise BadInput(f"{sheet.origin} holds no facts")
     plan = recognise(sheet, options, roles, like)
-    rows = _sensible(_fields(sheet, plan, bad), bad)
+    rows = _fields(sheet, plan, bad)
     bad.stop(options.skip_bad)
     if not len(rows):
         raise BadInput(f"{sheet.origin} holds no facts")
@@ -86,7 +89,7 @@ def facts_of(
         warnings += _implausible(sheet.origin, plan, columns[1], like is not None)
         warnings += _header_warnings(sheet, plan, options, rows)
         notes = [*sheet.notes, *([] if like else _summary(sheet, plan, columns)), *plan.notes]
-    return FileColumns(columns, rows["line"], bad.first, bad.total, notes, plan, warnings)
+    return FileColumns(sheet.origin, columns, rows["line"], bad.first, bad.total, notes, plan, warnings)
 
 
 def _fields(sheet: Sheet, plan: Plan, bad: BadLines) -> pl.DataFrame:
@@ -122,25 +125,52 @@ def _of_good_width(sheet: Lines, plan: Plan, bad: BadLines) -> Lines:
     return sheet.keep(fits)
 
 
-def _sensible(lines: pl.DataFrame, bad: BadLines) -> pl.DataFrame:
-    """The lines with possible times: dates that are in the calendar, and no end before its begin."""
-    for role in (role for role in ("time", "begin", "end") if role in lines.columns):
-        wrong = pl.col(role).is_in(bad_dates(lines[role]))
-        lines = _without(
-            lines, pl.when(wrong).then(pl.format(f"the {role} {{}} is not a date of the calendar", role)), bad
-        )
-    if "begin" in lines.columns:
-        early = pl.format("the end {} is before the begin {}", "end", "begin")
-        lines = _without(lines, pl.when(turned(lines["begin"], lines["end"])).then(early), bad)
-    return lines
-
-
 def _without(lines: pl.DataFrame, reason: pl.Expr, bad: BadLines) -> pl.DataFrame:
     """The lines that are not bad; `reason` is null for a good line."""
     lines = lines.with_columns(reason.alias("reason"))
     wrong = lines.filter(pl.col("reason").is_not_null())
     bad.add(wrong["line"], wrong["reason"])
     return lines.filter(pl.col("reason").is_null()).drop("reason")
+
+
+def dated(
+    parts: Mapping[Split, FileColumns], options: ReadOptions
+) -> tuple[dict[Split, FileColumns], list[str], list[str]]:
+    """The facts of all splits with times in the one spelling that is kept, and notes and warnings. All splits follow one rule.
+
+    Impossible times and intervals that end before they begin are bad lines.
+    """
+    stamps = [column for part in parts.values() for column in part.columns[len(FACT) :]]
+    if not stamps:
+        return dict(parts), [], []
+    distinct = pl.concat([column.unique() for column in stamps]).unique()
+    rule = decide(distinct, time_format=options.time_format, unit=options.time_unit, zone=options.time_zone)
+    turned_parts = {split: _dated(part, rule, options.skip_bad) for split, part in parts.items()}
+    return turned_parts, list(rule.notes), list(rule.warnings)
+
+
+def _dated(part: FileColumns, rule: Rule, skip: bool) -> FileColumns:
+    """The facts of one split with times as the rule reads them."""
+    every = FACTS[len(part.columns) - len(FACT)]
+    roles = every[len(FACT) :]
+    if not roles:
+        return part
+    readings = [rule.apply(column) for column in part.columns[len(FACT) :]]
+    names = [column.alias(role) for column, role in zip(part.columns, FACT, strict=False)]
+    times = [reading.times.alias(role) for reading, role in zip(readings, roles, strict=True)]
+    reasons = [reading.reasons(role).alias(f"why {role}") for reading, role in zip(readings, roles, strict=True)]
+    rows = pl.DataFrame([part.numbers.alias("line"), *names, *times, *reasons])
+    bad = BadLines(part.origin, part.skipped, list(part.bad))
+    rows = _without(rows, pl.coalesce([reason.name for reason in reasons]), bad)
+    if len(roles) > 1:
+        early = pl.format("the end {} is before the begin {}", "end", "begin")
+        rows = _without(rows, pl.when(turned(rows["begin"], rows["end"])).then(early), bad)
+    if bad.total > part.skipped:
+        bad.stop(skip)
+    if not len(rows):
+        raise BadInput(f"{part.origin} holds no facts")
+    columns = [rows[role] for role in every]
+    return replace(part, columns=columns, numbers=rows["line"], bad=bad.first, skipped=bad.total)
 
 
 # -- what the user is told ----------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from dura.config import GraphSettings
 from dura.config.sections import Splitting, Unit
 from dura.data import catalog, download
 from dura.data import split as splitting
-from dura.data.facts import FileColumns, read_columns
+from dura.data.facts import FileColumns, dated, read_columns
 from dura.data.graph import Graph, common, distinct
 from dura.data.layouts import LAYOUTS
 from dura.data.opening import MOST_GB, STANDARD_INPUT, endings, stem
@@ -267,8 +267,9 @@ def _load_files(
     if options.time is not None:
         options = replace(options, columns=parts["train"].chosen, time=None)
     parts |= {part: read(files[part], options, None, plan) for part in SPLITS[1:] if part in files}
-    reading = [note for part, one in parts.items() for note in (*one.notes, *_skipped(files[part], one))]
-    warnings = [warning for one in parts.values() for warning in one.warnings]
+    parts, told, doubts = dated(parts, options)
+    reading = [note for part, one in parts.items() for note in (*one.notes, *_skipped(files[part], one))] + told
+    warnings = [warning for one in parts.values() for warning in one.warnings] + doubts
     labels: dict[str, str] = {}
     if "entities" in files:
         pairs = read_columns(files["entities"], ReadOptions(), LABEL)
@@ -303,7 +304,7 @@ def assemble(name: str, names: Mapping[Split, Names], labels: Mapping[str, str],
         ids = [entities.ids(head), relations.ids(relation), entities.ids(tail)]
         facts[part] = distinct(np.column_stack(ids if stamps is None else [*ids, *stamps.ids[part]]))
         repeated[part] = len(head) - len(facts[part])
-    reading = [*(stamps.notes if stamps is not None else ()), *_complete(facts, shares)]
+    reading = _complete(facts, shares)
     graph = Graph(
         name,
         entities,

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
@@ -135,11 +135,6 @@ class Times(Vocabulary):
         self._names = pl.Series("name", kept, dtype=pl.String)
 
     @property
-    def odd(self) -> str | None:
-        """The first time that is neither a date nor a number, or None."""
-        return next((time for time in self if time and number_of(time) is None and day_of(time) is None), None)
-
-    @property
     def span(self) -> tuple[str, str]:
         """The first and the last time."""
         return self.name(0), self.name(len(self.positions) - 1)
@@ -212,7 +207,6 @@ class Stamps:
 
     times: Times
     ids: Mapping[Split, list[IntArray]]
-    notes: list[str] = field(default_factory=list)
 
 
 def times_of(name: str, names: Mapping[Split, list[pl.Series]]) -> Stamps:
@@ -236,7 +230,7 @@ def times_of(name: str, names: Mapping[Split, list[pl.Series]]) -> Stamps:
         raise BadInput(
             f"the graph {name!r} has a column of times, but no fact has a time; choose only head, relation and tail"
         )
-    return Stamps(times, {part: _ids(times, given) for part, given in columns.items()}, _notes(times))
+    return Stamps(times, {part: _ids(times, given) for part, given in columns.items()})
 
 
 def _empty(like: pl.Series, width: int) -> list[pl.Series]:
@@ -260,11 +254,3 @@ def _ids(times: Times, columns: list[pl.Series]) -> list[IntArray]:
             column.set((column == NO_TIME) & ~untimed, bound) for column, bound in zip(columns, times.span, strict=True)
         ]
     return [times.ids(column) for column in columns]
-
-
-def _notes(times: Times) -> list[str]:
-    """A note if most times are dates or numbers but all are ordered as text: that may come as a surprise."""
-    known = sum(number_of(time) is not None or day_of(time) is not None for time in times)
-    if times.kind != "label" or 2 * known < len(times.positions):
-        return []
-    return [f"times are ordered as text, one apart, because {times.odd!r} is neither a date nor a number"]

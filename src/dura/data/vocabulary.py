@@ -89,6 +89,10 @@ class Vocabulary:
         ).to_list()
         return picked
 
+    def column(self, ids: IntArray) -> pl.Series:
+        """The names of many ids as a column."""
+        return self._names.gather(ids)
+
     def id(self, name: str, kind: str = "name") -> int:
         """The id of `name`. The error for an unknown name suggests similar ones."""
         found = self._find(name)
