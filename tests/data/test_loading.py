@@ -39,7 +39,9 @@ def test_one_file_is_split(tmp_path: Path) -> None:
     assert graph.name == "mine.v2"
     assert (len(graph.train), len(graph.valid), len(graph.test)) == (120, 15, 15)
     assert len(graph.unseen) == 0
-    assert notes == ["split made: 120 train, 15 valid, 15 test (seed 0; every entity and relation stays in train)"]
+    assert notes == [
+        "split made: 120 train, 15 valid, 15 test (random, seed 0; every entity and relation stays in train)"
+    ]
     assert load("./mine.v2.tsv").digest == load(tmp_path / "mine.v2.tsv").digest == graph.digest
     assert load("mine.v2.tsv", split_seed=1).digest != graph.digest
     other = load("mine.v2.tsv", valid_share=0.2, test_share=0)

@@ -37,7 +37,8 @@ from dura.data.readers import (
     split_files,
     stem,
 )
-from dura.data.times import times_of
+from dura.data.readoff import told
+from dura.data.times import Times, times_of
 from dura.data.vocabulary import Vocabulary
 from dura.types import SPLITS, BadInput, IntArray, Split
 
@@ -290,7 +291,10 @@ def assemble(name: str, names: Mapping[Split, Names], labels: Mapping[str, str],
         ids = [entities.ids(head), relations.ids(relation), entities.ids(tail)]
         facts[part] = distinct(np.column_stack(ids if stamps is None else [*ids, *stamps.ids[part]]))
         repeated[part] = len(head) - len(facts[part])
-    reading = [*(stamps.notes if stamps is not None else ()), *_complete(facts, shares)]
+    reading = [
+        *(stamps.notes if stamps is not None else ()),
+        *_complete(facts, shares, None if stamps is None else stamps.times),
+    ]
     graph = Graph(
         name,
         entities,
@@ -304,23 +308,25 @@ def assemble(name: str, names: Mapping[Split, Names], labels: Mapping[str, str],
     return Loaded(graph, reading, repeated, overlap)
 
 
-def _complete(facts: dict[Split, IntArray], shares: Shares) -> list[str]:
+def _complete(facts: dict[Split, IntArray], shares: Shares, times: Times | None) -> list[str]:
     """Take missing splits out of train, and say so."""
     if "valid" in facts and "test" in facts:
         given = shares.valid is not None or shares.test is not None
-        return ["the shares of valid and test are not used: the graph comes with both"] if given else []
+        unused = ["the shares of valid and test are"] * given + ["the way to split is"] * (shares.how != "random")
+        return [f"{what} not used: the graph comes with both" for what in unused]
     parts = splitting.split(
         facts["train"],
         valid_share=0 if "valid" in facts else shares.valid,
         test_share=0 if "test" in facts else shares.test,
         seed=shares.seed,
+        how=shares.how,
+        undated=None if times is None else len(times.positions),
     )
     made = [part for part in SPLITS if part not in facts]
     facts["train"] = parts.train
     for part in made:
         facts[part] = parts.valid if part == "valid" else parts.test
-    counts = ", ".join(f"{len(facts[part]):,} {part}" for part in ("train", *made))
-    return [f"split made: {counts} (seed {shares.seed}; every entity and relation stays in train)"]
+    return told(facts, made, shares.how, shares.seed, times)
 
 
 def _facts(count: int) -> str:

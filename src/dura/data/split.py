@@ -135,7 +135,9 @@ def _grouped(facts: IntArray, valid: int, test: int, seed: int) -> Held:
         group = _groups(facts, joined, leaky)
         kind = np.zeros(int(group.max(initial=-1)) + 1, np.int64)
         held = _hold_out(facts, group, _one(valid), _one(test), kind, seed)
-        found = [leak for leak in find_leaks(facts[_others(facts, held)], facts[np.concatenate(held)]).found if leak.answered]
+        found = [
+            leak for leak in find_leaks(facts[_others(facts, held)], facts[np.concatenate(held)]).found if leak.answered
+        ]
         if not found:
             return held
 
