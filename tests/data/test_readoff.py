@@ -66,6 +66,13 @@ def test_a_split_by_time_needs_times() -> None:
         dura.from_facts(married(), split="time")
 
 
+def test_unknown_ways_to_split_are_refused() -> None:
+    with pytest.raises(
+        BadInput, match="the split 'group' is not known; facts can be split by random, grouped, relation, time"
+    ):
+        dura.from_facts(married(), split="group")  # type: ignore[arg-type]
+
+
 def test_given_splits_are_kept() -> None:
     notes: list[str] = []
     fact = [("a", "r", "b")]

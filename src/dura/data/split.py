@@ -12,7 +12,7 @@ and the seed, not from the order of the facts, and no fact is in two splits.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,8 @@ def split(
             raise BadInput(f"{name} must be at least 0 and below 1, not {share:g}")
     if (valid_share or 0) + (test_share or 0) >= 1:
         raise BadInput(f"valid_share {valid_share:g} and test_share {test_share:g} leave nothing to train on")
+    if how not in get_args(Splitting):
+        raise BadInput(f"the split {how!r} is not known; facts can be split by {', '.join(get_args(Splitting))}")
     facts = distinct(facts)
     facts = facts[np.lexsort(facts.T[::-1])]
     if how == "time":
