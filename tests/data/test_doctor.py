@@ -8,8 +8,10 @@ import pytest
 
 from dura.data.doctor import Finding, Report, check
 from dura.data.graph import Graph
+from dura.data.leaks import find_leaks
 from dura.data.loading import load
 from dura.data.memory import from_facts
+from dura.data.readoff import ADVICE
 
 SHARED = Path(os.environ.get("DURA_DATA") or Path(__file__).parents[3] / "shared" / "data")
 
@@ -20,10 +22,11 @@ def findings(report: Report) -> dict[str, Finding]:
 
 def test_a_healthy_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DURA_DATA", raising=False)
+    healthy = from_facts([(f"e{i}", "r", f"e{(i + k) % 30}") for i in range(30) for k in range(1, 6)])
+    assert check(healthy).worst == check(healthy).to_dict()["worst"] == "ok"
     report = check("kinships")
-    assert report.worst == "ok"
+    assert {finding.topic for finding in report.findings if finding.severity != "ok"} == {"leaks"}
     assert report.facts == {"train": 8544, "valid": 1068, "test": 1074}
-    assert report.to_dict()["worst"] == "ok"
     assert json.loads(json.dumps(report.to_dict()))["entities"] == 104
     assert report.lines()[0] == "kinships: 104 entities, 25 relations, facts: 8,544 train, 1,068 valid, 1,074 test"
     assert check(load("kinships")).findings == report.findings
@@ -61,7 +64,9 @@ def test_every_illness_is_found(tmp_path: Path) -> None:
     assert leaks == {("r", "back", True), ("back", "r", True)}
     assert found["categories"].details["categories"]["1-1"]["relations"] == 2
     text = "\n".join(report.lines())
-    assert "back inverts r in 100% of its 18 facts; gives away 1 test fact" in text
+    assert "back inverts r in 100% of its 19 facts; gives away 1 test fact" in text
+    assert "2 of 4 test facts (50.0%) can be read off train" in text
+    assert "if all facts are in one file, --split grouped" in text
 
 
 def test_one_file_is_examined_with_its_split(tmp_path: Path) -> None:
@@ -71,6 +76,20 @@ def test_one_file_is_examined_with_its_split(tmp_path: Path) -> None:
     assert found["reading"].severity == "notice"
     assert found["reading"].details["lines"][1].startswith("split made: 120 train")
     assert found["entities"].severity == found["overlap"].severity == "ok"
+
+
+def test_leaks_are_seen_in_all_splits_and_groups_avoid_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DURA_DATA", raising=False)
+    graph = load("kinships")
+    leaks = findings(check(graph))["leaks"]
+    # in train alone, no relation of kinships inverts another one in 80 % of its facts
+    assert find_leaks(graph.train, graph.test).answered == 0
+    assert (leaks.severity, leaks.details["answered"], leaks.details["linked"]) == ("warning", 215, 875)
+    assert leaks.details["lines"][-1] == f"if all facts are in one file, {ADVICE}"
+    rows = [fact for part in (graph.train, graph.valid, graph.test) for fact in part.tolist()]
+    grouped = findings(check(from_facts(rows, split="grouped")))["leaks"]
+    assert (grouped.severity, grouped.details["answered"], grouped.details["share"]) == ("notice", 0, 0)
+    assert ADVICE not in grouped.details["lines"][-1]
 
 
 def test_a_graph_without_test_facts_is_a_warning() -> None:

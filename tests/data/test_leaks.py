@@ -6,18 +6,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dura.data import leaks
-from dura.data.leaks import find_leaks
+from dura.data.leaks import Leaks, find_leaks
 from dura.types import IntArray
 
 Found = tuple[int, int, bool, float, int, int]
 
 
-def literal(train: IntArray, test: IntArray, least: int) -> tuple[set[Found], int]:
+def literal(train: IntArray, test: IntArray, least: int, among: IntArray) -> tuple[set[Found], int]:
     """Leaks by sets of pairs, word for word."""
     pairs: dict[int, set[tuple[int, int]]] = {}
-    for head, relation, tail in train.tolist():
-        if head != tail:
-            pairs.setdefault(relation, set()).add((head, tail))
+    known: dict[int, set[tuple[int, int]]] = {}
+    for facts, found_in in ((among, pairs), (train, known)):
+        for head, relation, tail in facts.tolist():
+            if head != tail:
+                found_in.setdefault(relation, set()).add((head, tail))
     asked = {(h, r, t) for h, r, t in test.tolist() if h != t}
     found, answered = set(), set()
     for giver, own in pairs.items():
@@ -28,7 +30,8 @@ def literal(train: IntArray, test: IntArray, least: int) -> tuple[set[Found], in
                 turned = {(t, h) for h, t in own} if inverse else own
                 share = len(turned & others) / len(own)
                 if share >= 0.8:
-                    hits = {(h, r, t) for h, r, t in asked if r == given_ and (h, t) in turned}
+                    there = known.get(giver, set())
+                    hits = {(h, r, t) for h, r, t in asked if r == given_ and ((t, h) if inverse else (h, t)) in there}
                     found.add((giver, given_, inverse, share, len(own), len(hits)))
                     answered |= hits
     return found, len(answered)
@@ -47,8 +50,11 @@ def test_leaks_equal_the_definition(joined: int, monkeypatch: pytest.MonkeyPatch
     @settings(max_examples=25)
     @given(FACTS, FACTS)
     def law(train: IntArray, test: IntArray) -> None:
-        result = find_leaks(train, test)
-        found, answered = literal(train, test, least=2)
+        everything = np.concatenate([train, test])
+        same(find_leaks(train, test), *literal(train, test, 2, train))
+        same(find_leaks(train, test, everything), *literal(train, test, 2, everything))
+
+    def same(result: Leaks, found: set[Found], answered: int) -> None:
         assert {
             (leak.giver, leak.given, leak.inverse, leak.share, leak.facts, leak.answered) for leak in result.found
         } == found
@@ -76,6 +82,14 @@ def test_inverse_repeating_and_symmetric_relations_are_found() -> None:
     assert by_pair[3, 3, True].symmetric
     assert by_pair[3, 3, True].answered == 1
     assert [leak.answered for leak in result.found[:3]] == [1, 1, 0]
+
+
+def test_a_symmetric_relation_is_seen_in_all_facts_though_train_hides_it() -> None:
+    both = np.array([(2 * i + k, 0, 2 * i + 1 - k) for i in range(50) for k in (0, 1)])
+    test, train = both[:50:2], np.delete(both, np.arange(0, 50, 2), axis=0)
+    assert find_leaks(train, test).found == []  # 50 of 75 pairs are there in both directions
+    (leak,) = find_leaks(train, test, both).found
+    assert (leak.share, leak.facts, leak.answered) == (1, 100, 25)
 
 
 def test_small_relations_and_self_loops_do_not_count() -> None:

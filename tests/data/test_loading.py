@@ -41,7 +41,7 @@ def test_one_file_is_split(tmp_path: Path) -> None:
     assert len(graph.unseen) == 0
     assert notes == [
         "mine.v2.tsv: head = column 0, relation = column 1, tail = column 2; for example (e0, r, e1)",
-        "split made: 120 train, 15 valid, 15 test (seed 0; every entity and relation stays in train)",
+        "split made: 120 train, 15 valid, 15 test (random, seed 0; every entity and relation stays in train)",
     ]
     assert load("./mine.v2.tsv").digest == load(tmp_path / "mine.v2.tsv").digest == graph.digest
     assert load("mine.v2.tsv", split_seed=1).digest != graph.digest

@@ -82,7 +82,9 @@ def test_columns_are_recognised_by_name(tmp_path: Path, header: str, order: str)
 
 def test_unused_columns_are_named(tmp_path: Path) -> None:
     rows = [(*fact, 0.5) for fact in FACTS]
-    assert "not used: 'weight'" in load_with_notes(write(tmp_path / "a.csv", rows, "head,relation,tail,weight")).notes[0]
+    assert (
+        "not used: 'weight'" in load_with_notes(write(tmp_path / "a.csv", rows, "head,relation,tail,weight")).notes[0]
+    )
 
 
 def test_the_type_of_graph_programs_is_not_the_relation(tmp_path: Path) -> None:

@@ -123,3 +123,13 @@ def test_a_model_describes_itself(tmp_path: Path) -> None:
     assert (saved["run"], saved["tables"]["dtype"]) == ("small", "int8")
     with pytest.raises(BadInput, match="inside the run that is exported; name a folder next to it"):
         dura.open(tmp_path / "small").export(tmp_path / "small" / "inner")
+
+
+def test_read_splits_as_it_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "years.tsv"
+    path.write_text("".join(f"e{i % 9}\tr\te{(i * 5 + 1) % 9}\t{2000 + i}\n" for i in range(40)))
+    graph = dura.read(path, time=3, split="time")
+    assert graph.times is not None
+    assert graph.times.names(graph.test[:, 3]) and min(graph.times.names(graph.test[:, 3])) == "2036"
+    with pytest.raises(dura.BadInput, match="a split by time needs facts with times"):
+        dura.read(path, columns=(0, 1, 2), split="time")

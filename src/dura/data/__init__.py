@@ -5,7 +5,7 @@ A fact of a TSV file passes these modules, in this order:
   readers      files to columns of names; READERS, the table of formats; the bytes of plain and compressed files
   separated    TSV and CSV
   vocabulary   sorted names <-> ids
-  split        train, valid and test from one list of facts
+  split        train, valid and test from one list of facts; readoff: what train gives away of test
   graph        Graph: train, valid and test as ids
   questions    Questions: distinct questions with their answers (the training set, and the known answers of evaluation)
 Other facts pass some of these too:

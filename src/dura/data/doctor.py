@@ -16,9 +16,10 @@ import numpy as np
 
 from dura.data.categories import CATEGORIES, relation_categories
 from dura.data.graph import Graph, common, frame
-from dura.data.leaks import Leak, find_leaks
+from dura.data.leaks import Leak
 from dura.data.loading import Loaded, Shares, load_with_notes
 from dura.data.readers import ReadOptions
+from dura.data.readoff import ADVICE, MUCH, read_off
 from dura.data.times import Times
 from dura.text import printable
 from dura.types import SPLITS, IntArray, Split
@@ -27,8 +28,6 @@ Severity = Literal["ok", "notice", "warning", "error"]
 SEVERITIES: tuple[Severity, ...] = ("ok", "notice", "warning", "error")
 LISTED = 10
 """How many names a finding lists."""
-MUCH = 0.05
-"""A leak of at least this share of the test facts is a warning."""
 
 
 @dataclass(frozen=True)
@@ -177,22 +176,22 @@ def _unseen_relations(loaded: Loaded) -> Finding:
 
 def _leaks(loaded: Loaded) -> Finding:
     graph = loaded.graph
-    leaks = find_leaks(graph.train, graph.test)
-    if not leaks.found:
-        return Finding("ok", "leaks", "no relation nearly repeats or inverts another or itself")
-    share = leaks.answered / max(1, len(graph.test))
-    symmetric = sum(leak.symmetric for leak in leaks.found)
-    alone, couples = _count(symmetric, "symmetric relation"), _count(len(leaks.found) - symmetric, "pair")
-    answered = _count(leaks.answered, "test fact")
-    text = f"{alone}, {couples} of relations that repeat or invert; they give away {answered} ({share:.1%})"
-    shown = [_leak(graph, leak) for leak in leaks.found[:LISTED]]
-    more = [f"and {len(leaks.found) - LISTED:,} more"] if len(leaks.found) > LISTED else []
-    found = [
-        {**asdict(leak), "giver": graph.relations.name(leak.giver), "given": graph.relations.name(leak.given)}
-        for leak in leaks.found
-    ]
-    details = {"answered": leaks.answered, "share": share, "found": found, "lines": [*shown, *more]}
-    return Finding("warning" if share >= MUCH else "notice", "leaks", text, details)
+    off = read_off(graph.train, graph.valid, graph.test)
+    found = off.leaks.found
+    figures = f"; {off.figures}" if off.test else ""
+    details: dict[str, Any] = {"answered": off.leaks.answered, "share": off.answered_share}
+    details |= {"linked": off.linked, "linked_share": off.linked_share}
+    if not found:
+        return Finding("ok", "leaks", f"no relation nearly repeats or inverts another or itself{figures}", details)
+    symmetric = sum(leak.symmetric for leak in found)
+    alone, couples = _count(symmetric, "symmetric relation"), _count(len(found) - symmetric, "pair")
+    text = f"{alone}, {couples} of relations that repeat or invert{figures}"
+    shown = [_leak(graph, leak) for leak in found[:LISTED]]
+    shown += [f"and {len(found) - LISTED:,} more"] if len(found) > LISTED else []
+    shown += [f"if all facts are in one file, {ADVICE}"] if off.much else []
+    names = graph.relations.name
+    listed = [{**asdict(leak), "giver": names(leak.giver), "given": names(leak.given)} for leak in found]
+    return Finding("warning" if off.much else "notice", "leaks", text, {**details, "found": listed, "lines": shown})
 
 
 def _leak(graph: Graph, leak: Leak) -> str:

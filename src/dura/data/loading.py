@@ -33,8 +33,9 @@ from dura.data.readers import (
     ReadOptions,
     split_files,
 )
+from dura.data.readoff import told
 from dura.data.sheet import BadLine
-from dura.data.times import times_of
+from dura.data.times import Times, times_of
 from dura.data.vocabulary import Vocabulary
 from dura.types import SPLITS, BadInput, IntArray, Split
 
@@ -267,8 +268,8 @@ def _load_files(
     if options.time is not None:
         options = replace(options, columns=parts["train"].chosen, time=None)
     parts |= {part: read(files[part], options, None, plan) for part in SPLITS[1:] if part in files}
-    parts, told, doubts = dated(parts, options)
-    reading = [note for part, one in parts.items() for note in (*one.notes, *_skipped(files[part], one))] + told
+    parts, noted, doubts = dated(parts, options)
+    reading = [note for part, one in parts.items() for note in (*one.notes, *_skipped(files[part], one))] + noted
     warnings = [warning for one in parts.values() for warning in one.warnings] + doubts
     labels: dict[str, str] = {}
     if "entities" in files:
@@ -304,7 +305,7 @@ def assemble(name: str, names: Mapping[Split, Names], labels: Mapping[str, str],
         ids = [entities.ids(head), relations.ids(relation), entities.ids(tail)]
         facts[part] = distinct(np.column_stack(ids if stamps is None else [*ids, *stamps.ids[part]]))
         repeated[part] = len(head) - len(facts[part])
-    reading = _complete(facts, shares)
+    reading = _complete(facts, shares, None if stamps is None else stamps.times)
     graph = Graph(
         name,
         entities,
@@ -318,23 +319,26 @@ def assemble(name: str, names: Mapping[Split, Names], labels: Mapping[str, str],
     return Loaded(graph, reading, repeated, overlap)
 
 
-def _complete(facts: dict[Split, IntArray], shares: Shares) -> list[str]:
+def _complete(facts: dict[Split, IntArray], shares: Shares, times: Times | None) -> list[str]:
     """Take missing splits out of train, and say so."""
     if "valid" in facts and "test" in facts:
-        given = shares.valid is not None or shares.test is not None
-        return ["the shares of valid and test are not used: the graph comes with both"] if given else []
+        given = bool(shares.valid or shares.test)
+        unused = ["the shares of valid and test are"] * given + ["the way to split is"] * (shares.how != "random")
+        return [f"{what} not used: the graph comes with both" for what in unused]
     parts = splitting.split(
         facts["train"],
         valid_share=0 if "valid" in facts else shares.valid,
         test_share=0 if "test" in facts else shares.test,
         seed=shares.seed,
+        how=shares.how,
+        undated=None if times is None else len(times.positions),
     )
     made = [part for part in SPLITS if part not in facts]
     facts["train"] = parts.train
     for part in made:
         facts[part] = parts.valid if part == "valid" else parts.test
-    counts = ", ".join(f"{len(facts[part]):,} {part}" for part in ("train", *made))
-    return [f"split made: {counts} (seed {shares.seed}; every entity and relation stays in train)"]
+    nothing_wanted = shares.valid == shares.test == 0
+    return [] if nothing_wanted else told(facts, made, shares.how, shares.seed, times)
 
 
 def _facts(count: int) -> str:

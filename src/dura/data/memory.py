@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from dura.config.sections import Splitting
 from dura.data.graph import Graph
 from dura.data.loading import Names, Notify, Shares, assemble, tell
 from dura.data.readers import FACT, FACTS, Roles
@@ -25,12 +26,14 @@ def from_facts(
     valid_share: float | None = None,
     test_share: float | None = None,
     split_seed: int = 0,
+    split: Splitting = "random",
     notify: Notify | None = None,
 ) -> Graph:
     """A graph from rows of (head, relation, tail), an array [n, 3], or a polars or pandas frame.
 
     If a frame has columns named head, relation and tail, these are used; otherwise it must have three columns. Names are text;
-    whole numbers become text. Missing splits are taken out of train, as for a file. A fourth column is the time of a fact; a
+    whole numbers become text. Missing splits are taken out of train, as for a file;
+    `split` says how. A fourth column is the time of a fact; a
     fourth and a fifth are its begin and end. (In a frame they are named time, or begin and end.) A time is text, a number or a
     date, or None if a fact has no time.
 
@@ -39,7 +42,7 @@ def from_facts(
     """
     given: dict[Split, Any] = {"train": train, "valid": valid, "test": test}
     names = {part: _names(rows, part) for part, rows in given.items() if rows is not None}
-    loaded = assemble(name, names, labels or {}, Shares(valid_share, test_share, split_seed))
+    loaded = assemble(name, names, labels or {}, Shares(valid_share, test_share, split_seed, split))
     tell(loaded.notes, notify)
     return loaded.graph
 

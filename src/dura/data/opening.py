@@ -289,7 +289,7 @@ def _unzipped(path: Path, file: BinaryIO) -> Iterator[tuple[_Source, str]]:
         )
     try:
         stream = archive.open(files[0])
-    except (*DAMAGE, NotImplementedError, RuntimeError) as error:
+    except (*DAMAGE, OSError, ValueError, NotImplementedError, RuntimeError) as error:
         raise BadInput(f"{files[0].filename} in {_name(path)} cannot be unpacked: {error}") from None
     with archive, stream:
         yield cast(_Source, stream), files[0].filename

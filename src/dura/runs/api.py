@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dura.config.sections import Splitting
 from dura.data import from_facts, load
 from dura.data.graph import Graph
 from dura.runs.choices import Choices, choose
@@ -29,6 +30,7 @@ def read(
     valid_share: float | None = None,
     test_share: float | None = None,
     split_seed: int = 0,
+    split: Splitting = "random",
     notify: Callable[[str], None] | None = None,
 ) -> Graph:
     """Read your own graph: one file of facts, which is split for you, or a folder with train, valid and test.
@@ -52,6 +54,7 @@ def read(
         valid_share=valid_share,
         test_share=test_share,
         split_seed=split_seed,
+        split=split,
         notify=notify,
     )
 
