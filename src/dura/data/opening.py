@@ -82,7 +82,7 @@ def read_lines(path: Path, most_gb: float = MOST_GB) -> bytes:
     """The content of a text file without a UTF-8 mark and with LF line ends. Old files have CR alone at the end of every line."""
     data = read_bytes(path, most_gb)
     if data.startswith(UTF16_MARKS):
-        raise BadInput(f"{_name(path)} is UTF-16, but only UTF-8 is read; save it as UTF-8")
+        raise BadInput(f"{name_of(path)} is UTF-16, but only UTF-8 is read; save it as UTF-8")
     data = data.removeprefix(UTF8_MARK)
     if b"\n" not in data and data.count(b"\r") > 1:
         data = data.replace(b"\r", b"\n")
@@ -96,7 +96,7 @@ def open_stream(path: Path, most_gb: float = MOST_GB) -> Iterator[BinaryIO]:
         compression = "" if path == STANDARD_INPUT else endings(path)[1]
         start = _start(file)
         if not start:
-            raise BadInput(f"{_name(path)} is empty")
+            raise BadInput(f"{name_of(path)} is empty")
         found = next((ending for magic, ending in MAGIC.items() if start.startswith(magic)), "")
         if path == STANDARD_INPUT:
             compression = found
@@ -108,7 +108,8 @@ def open_stream(path: Path, most_gb: float = MOST_GB) -> Iterator[BinaryIO]:
             yield cast(BinaryIO, _Bounded(unpacked, path, most_gb))
 
 
-def _name(path: Path) -> str:
+def name_of(path: Path) -> str:
+    """How messages call a file."""
     return "standard input" if path == STANDARD_INPUT else str(path)
 
 
@@ -161,17 +162,17 @@ class _Bounded(io.RawIOBase):
         try:
             data = self._source.read(size)
         except EOFError:
-            raise BadInput(f"the compressed file {_name(self._path)} is cut short; get it again") from None
+            raise BadInput(f"the compressed file {name_of(self._path)} is cut short; get it again") from None
         except (*DAMAGE, ValueError) as error:
-            raise BadInput(f"the compressed file {_name(self._path)} is damaged ({error}); get it again") from None
+            raise BadInput(f"the compressed file {name_of(self._path)} is damaged ({error}); get it again") from None
         except OSError as error:
             if error.errno is None:  # bz2 has no class of its own for damage
-                raise BadInput(f"the compressed file {_name(self._path)} is damaged ({error}); get it again") from None
-            raise BadInput(f"{_name(self._path)} cannot be read: {error.strerror or error}") from None
+                raise BadInput(f"the compressed file {name_of(self._path)} is damaged ({error}); get it again") from None
+            raise BadInput(f"{name_of(self._path)} cannot be read: {error.strerror or error}") from None
         self._left -= len(data)
         if self._left < 0:
             raise BadInput(
-                f"{_name(self._path)} holds more than {self._gb:g} GB; if this is right, raise the ceiling with --most-gb "
+                f"{name_of(self._path)} holds more than {self._gb:g} GB; if this is right, raise the ceiling with --most-gb "
                 f"{max(1, round(4 * self._gb))}"
             )
         return data
@@ -280,17 +281,17 @@ def _unzipped(path: Path, file: BinaryIO) -> Iterator[tuple[_Source, str]]:
     try:
         archive = zipfile.ZipFile(file if file.seekable() else io.BytesIO(file.read()))
     except (*DAMAGE, OSError, ValueError, NotImplementedError) as error:
-        raise BadInput(f"the zip file {_name(path)} is damaged ({error}); get it again") from None
+        raise BadInput(f"the zip file {name_of(path)} is damaged ({error}); get it again") from None
     files = [one for one in archive.infolist() if not one.is_dir() and not one.filename.startswith("__MACOSX/")]
     if len(files) != 1:
         names = ", ".join(one.filename for one in files[:10]) or "none"
         raise BadInput(
-            f"{_name(path)} holds {len(files)} files ({names}), but a zip file of facts must hold one; unpack it first"
+            f"{name_of(path)} holds {len(files)} files ({names}), but a zip file of facts must hold one; unpack it first"
         )
     try:
         stream = archive.open(files[0])
     except (*DAMAGE, OSError, ValueError, NotImplementedError, RuntimeError) as error:
-        raise BadInput(f"{files[0].filename} in {_name(path)} cannot be unpacked: {error}") from None
+        raise BadInput(f"{files[0].filename} in {name_of(path)} cannot be unpacked: {error}") from None
     with archive, stream:
         yield cast(_Source, stream), files[0].filename
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import polars as pl
 
-from dura.data.opening import read_lines
+from dura.data.opening import name_of, read_lines
 from dura.data.readers import ReadOptions
 from dura.data.sheet import SAMPLE, BadLines, Sheet
 from dura.types import BadInput
@@ -77,7 +77,7 @@ class Lines(Sheet):
 
 def read_tsv(path: Path, options: ReadOptions) -> Sheet:
     """Read lines of fields between tabs, or another separator that the options name."""
-    bad = BadLines(path)
+    bad = BadLines(name_of(path))
     lines = _lines(read_lines(path, options.most_gb), bad)
     return _sheet(lines.filter(pl.col("text") != ""), one_character(options.separator or "\t"), bad)
 
@@ -87,7 +87,7 @@ def read_csv(path: Path, options: ReadOptions) -> Sheet:
 
     Without a named separator, a file whose first line has semicolons or tabs but no commas is read with these.
     """
-    bad = BadLines(path)
+    bad = BadLines(name_of(path))
     data = read_lines(path, options.most_gb)
     separator = one_character(options.separator) if options.separator else _usual_separator(data)
     lines = _lines(data, bad)
