@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, LiteralString, cast
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -79,7 +79,9 @@ def _open_sqlite(path: Path) -> sqlite3.Connection:
     # A signal is noticed only while Python runs. This gives it a chance during a long step.
     connection.set_progress_handler(lambda: 0, STEPS)
     # ATTACH creates a file, although the database itself is read only.
-    connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK)
+    connection.set_authorizer(
+        lambda action, *_: sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
+    )
     return connection
 
 
@@ -115,7 +117,7 @@ def read_duckdb(source: str, query: str, options: ReadOptions) -> Sheet:
     except ImportError:
         raise BadInput(f"{source} {EXTRA.format(name='duckdb')}") from None
     try:
-        with closing(_open_duckdb(duckdb, path)) as connection:
+        with closing(_open_duckdb(path)) as connection:
             if not query:
                 raise _no_query(source, _schemas(connection.execute(TABLES).fetchall(), "main"))
             _check_statement(source, connection, query)
@@ -135,10 +137,12 @@ def read_duckdb(source: str, query: str, options: ReadOptions) -> Sheet:
         raise
 
 
-def _open_duckdb(duckdb: Any, path: Path) -> duckdb.DuckDBPyConnection:
+def _open_duckdb(path: Path) -> duckdb.DuckDBPyConnection:
+    import duckdb
+
     # Read only protects the database alone. A query could still read and write other files if it had access to them.
     settings = {"enable_external_access": "false", "python_enable_replacements": "false"}
-    connection = cast("duckdb.DuckDBPyConnection", duckdb.connect(str(path), read_only=True, config=settings))
+    connection = duckdb.connect(str(path), read_only=True, config=settings)
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET lock_configuration = true")
     return connection
@@ -168,7 +172,7 @@ def read_postgresql(source: str, query: str, options: ReadOptions) -> Sheet:
             if not query:
                 raise _no_query(shown, _schemas(connection.execute(TABLES).fetchall(), "public"))
             with connection.cursor("dura") as cursor:
-                cursor.execute(cast(LiteralString, query))
+                cursor.execute(query)
                 described = cursor.description or []
                 titles = [column.name for column in described]
                 types = [KINDS.get(column.type_code, "") for column in described]
@@ -186,9 +190,11 @@ def _open_postgresql(source: str, shown: str) -> Iterator[psycopg.Connection[Any
     from psycopg.adapt import AdaptersMap
     from psycopg.types.string import TextLoader
 
-    # Without other loaders every value stays the text that the server sends: no date is too early or too late for it.
-    plain = AdaptersMap()
-    plain.register_loader(0, TextLoader)
+    # Every value stays the text that the server sends. So no date is too early or too late.
+    plain = AdaptersMap(psycopg.adapters)
+    for kind in psycopg.adapters.types:
+        plain.register_loader(kind.oid, TextLoader)
+        plain.register_loader(kind.array_oid, TextLoader)
     if re.search("[@/?#]", password_of(source)):  # PostgreSQL would take a part of the password for the host
         raise BadInput(
             f"the password in {shown} holds @, /, ? or #; write them as %40, %2F, %3F, %23, or leave it out and set PGPASSWORD"
@@ -210,7 +216,7 @@ def _open_postgresql(source: str, shown: str) -> Iterator[psycopg.Connection[Any
     connection.read_only = True
     with closing(connection):
         for setting in ("datestyle = 'ISO'", "timezone = 'UTC'", "bytea_output = 'hex'"):
-            connection.execute(cast(LiteralString, f"SET {setting}"))
+            connection.execute(f"SET {setting}")
         yield connection
 
 
@@ -269,7 +275,8 @@ def _no_bytes(shown: str, title: str) -> str:
 
 
 def _reads_only(shown: str) -> str:
-    return f"{shown} is only read, so the query must be one statement that gives rows, such as SELECT head, relation, tail FROM facts"
+    example = "SELECT head, relation, tail FROM facts"
+    return f"{shown} is only read, so the query must be one statement that gives rows, such as {example}"
 
 
 def _schemas(rows: list[Any], usual: str) -> Columns:
@@ -286,10 +293,9 @@ def _no_query(shown: str, columns: Columns) -> BadInput:
     example = f"SELECT {', '.join(map(_quoted, titles[:LEAST]))} FROM {'.'.join(map(_quoted, table.split('.')))}"
     listed = ", ".join(f"{name} ({', '.join(titles)})" for name, titles in list(wide.items())[:SHOWN])
     more = f" and {len(wide) - SHOWN:,} more" if len(wide) > SHOWN else ""
-    found = f"tables with three or more columns: {listed}{more}" if wide else "it has no table with three or more columns"
-    return BadInput(
-        printable(f"{shown} needs a query whose rows are facts, such as --query '{example}' (in Python query=); {found}", lines=False)
-    )
+    found = f"tables with three or more columns: {listed}{more}" if wide else "no table has three or more columns"
+    message = f"{shown} needs a query whose rows are facts, such as --query '{example}' (in Python query=); {found}"
+    return BadInput(printable(message, lines=False))
 
 
 def _quoted(name: str) -> str:
