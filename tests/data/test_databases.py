@@ -11,7 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dura.data.readers import ReadOptions
-from dura.data.sources.databases import Rows, is_database, one_line, password_of, read_database, without_secrets
+from dura.data.sources.databases import (
+    Rows,
+    graph_name,
+    is_database,
+    one_line,
+    password_of,
+    read_database,
+    without_secrets,
+)
 from dura.types import BadInput
 
 
@@ -54,6 +62,22 @@ def test_sources_are_recognised_by_how_they_begin(source: str, expected: bool) -
 def test_passwords_are_left_out(source: str, shown: str) -> None:
     assert without_secrets(source) == shown
     assert without_secrets(shown) == shown
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("duckdb:/data/my.facts.duckdb", "my.facts"),
+        ("postgresql://ann:word@host:5432/people", "people"),
+        ("postgresql:///people?host=/tmp", "people"),
+        ("postgresql:///?service=facts", "facts"),
+        ("postgresql://", "facts"),
+        ("sparql:https://ann:word@example.org:8890/query?x=1", "example.org"),
+        ("https://example.org/sparql", "example.org"),
+    ],
+)
+def test_graphs_get_a_name(source: str, name: str) -> None:
+    assert graph_name(source) == name
 
 
 @given(st.text(min_size=1).filter(lambda text: "@" not in text))

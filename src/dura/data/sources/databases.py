@@ -72,6 +72,22 @@ def without_secrets(source: str) -> str:
     return _SECRET.sub("", _USER.sub(r"\1@", source)).rstrip("?&")
 
 
+def graph_name(source: str) -> str:
+    """A name for the graph of a database: its file without the ending, its database or its host.
+
+    >>> graph_name("sqlite:data/facts.db"), graph_name("postgresql://ann@host:5432/people?sslmode=require")
+    ('facts', 'people')
+    >>> graph_name("sparql:https://example.org/query")
+    'example.org'
+    """
+    scheme, rest = _scheme(source), without_secrets(source).partition(":")[2]
+    if scheme in ("sqlite:", "duckdb:"):
+        return Path(rest).stem or "facts"
+    host, _, path = rest.rpartition("://")[2].removeprefix("//").partition("?")[0].partition("/")
+    found = path if scheme.startswith("postgres") else host.rpartition("@")[2].partition(":")[0]
+    return printable(found, lines=False) or "facts"
+
+
 def password_of(source: str) -> str:
     """The password between the user and the host of an address, as it is written there; "" if there is none.
 

@@ -62,7 +62,7 @@ def read_sqlite(source: str, query: str, options: ReadOptions) -> Sheet:
             cursor = connection.execute(query)
             if cursor.description is None:
                 raise BadInput(_reads_only(source))
-            rows = Rows(source, [printable(title[0], lines=False) for title in cursor.description], options.most_gb)
+            rows = Rows(source, [column[0] for column in cursor.description], options.most_gb)
             while batch := cursor.fetchmany(rows.next):
                 rows.add(_texts(values, rows, at) for at, values in enumerate(zip(*batch, strict=True)))
         except (sqlite3.Error, sqlite3.Warning) as error:
@@ -141,9 +141,10 @@ def _open_duckdb(path: Path) -> duckdb.DuckDBPyConnection:
     import duckdb
 
     # Read only protects the database alone. A query could still read and write other files if it had access to them.
-    settings = {"enable_external_access": "false", "python_enable_replacements": "false"}
+    settings: dict[str, Any] = {"enable_external_access": "false", "python_enable_replacements": "false"}
     connection = duckdb.connect(str(path), read_only=True, config=settings)
     connection.execute("SET TimeZone = 'UTC'")
+    connection.execute("SET enable_progress_bar = false")  # it would go to stdout
     connection.execute("SET lock_configuration = true")
     return connection
 
