@@ -75,6 +75,21 @@ def _place(sheet: Sheet, title: str) -> int:
     return sheet.titles.index(title)
 
 
+@pytest.mark.parametrize(
+    ("select", "columns"),
+    [
+        ("?object ?predicate ?subject", None),
+        ("?object ?r ?subject", "subject,r,object"),
+        ("?object ?r ?subject", (2, 1, 0)),
+    ],
+)
+def test_the_tail_is_found_by_name_or_choice(endpoint: str, select: str, columns: Any) -> None:
+    middle = select.split()[1]
+    sheet = ask(endpoint, f"SELECT {select} WHERE {{ ?subject {middle} ?object }}", columns=columns)
+    assert len(sheet) == 4
+    assert sheet.notes
+
+
 def test_labels_stay_if_the_query_asks_for_them(endpoint: str) -> None:
     sheet = ask(endpoint, f"SELECT ?h ('is called' AS ?r) ?t WHERE {{ ?h <{X}name> ?t }}")
     assert sheet.rows.row(0) == (f"{X}ann", "is called", 'Ann "A." O\'Neil\tJr')

@@ -14,11 +14,12 @@ from urllib.parse import urlsplit
 
 import polars as pl
 
-from dura.data.readers import HEADERS, ReadOptions
+from dura.data.readers import ReadOptions
 from dura.data.sheet import Sheet
 from dura.data.sources.databases import Rows, one_line, shown_source, too_much
 from dura.data.sources.terms import Batch, WrongForm, read_json, read_tsv
 from dura.data.sources.web import Reply, ask
+from dura.data.words import named
 from dura.types import BadInput, DuraError
 
 EVERYTHING = "SELECT ?head ?relation ?tail WHERE { ?head ?relation ?tail FILTER(isIRI(?tail)) }"
@@ -202,15 +203,14 @@ def _maybe_cut(shown: str, page: Page, titles: Iterable[str]) -> str:
 
 
 def _tail(titles: tuple[str, ...], options: ReadOptions) -> int:
-    """The column of the tails: the chosen one, or the one with a well-known name, or the third."""
-    chosen = (options.chosen or ())[2:3]
+    """The column of the tails: the chosen one, or the one that is named so, or the third."""
+    last, chosen = len(titles) - 1, (options.chosen or ())[2:3]
     if chosen and isinstance(chosen[0], int):
-        return min(chosen[0], len(titles) - 1)
-    wanted = [str(name) for name in chosen] or [
-        header[2] for header in HEADERS if set(header) <= {title.casefold() for title in titles}
-    ]
-    places = [at for at, title in enumerate(titles) if wanted and title.casefold() == wanted[0].casefold()]
-    return places[0] if places else min(2, len(titles) - 1)
+        return min(chosen[0], last)  # a choice that does not fit is reported when the columns are looked for
+    if chosen:
+        return titles.index(chosen[0]) if chosen[0] in titles else last
+    found = named(titles)
+    return found.tail if found is not None else min(2, last)
 
 
 def _without_literals(sheet: Sheet, literal: pl.Series, tail: int) -> Sheet:
