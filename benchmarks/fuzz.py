@@ -24,7 +24,11 @@ from pathlib import Path
 
 SEEDS: dict[str, list[bytes]] = {
     "tsv": [b"a\tr\tb\nb\tr\tc\n", b"head\trelation\ttail\tdate\na\tr\tb\t06.05.2014\n", b"\xef\xbb\xbfa\tr\tb\r\n"],
-    "csv": [b'head,relation,tail,note\na,r,b,"x\ny"\n"c ""d""",r,e,z\n', b"a;r;b\n", b"from_id,edge_type,to_id\n1,2,3\n"],
+    "csv": [
+        b'head,relation,tail,note\na,r,b,"x\ny"\n"c ""d""",r,e,z\n',
+        b"a;r;b\n",
+        b"from_id,edge_type,to_id\n1,2,3\n",
+    ],
     "jsonl": [b'{"head": "a", "relation": "r", "tail": "b"}\n', b'["a", "r", "b"]\n', b'{"type":"node","id":"1"}\n'],
     "nt": [b"<http://a/b> <http://a/r> <http://a/c> .\n", b'_:x <http://a/l> "text"@en .\n'],
     "nq": [b"<http://a/b> <http://a/r> <http://a/c> <http://a/g> .\n"],

@@ -4,6 +4,7 @@ import gzip
 import http.server
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from dura.data.catalog import BUNDLED, DOWNLOAD, Published, entries, find, look_
 from dura.data.download import get
 from dura.data.loading import load
 from dura.types import BadInput, DuraError, Split
+from servers import Handler, reply, web_server
 
 
 class Server:
@@ -146,6 +148,76 @@ def test_a_broken_connection_leaves_nothing(server: Server, cache: Path, monkeyp
     server.short = {"/far/valid.txt"}
     with pytest.raises(DuraError, match=r"broke off after 4,851 of 4,951 bytes|IncompleteRead"):
         get("far")
+    assert left_over(cache) == []
+
+
+@pytest.mark.parametrize("length", ["many", "-5", "1e3", "9" * 5000, "٣", ""])
+def test_a_length_that_is_no_number_is_not_used(length: str, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contents: dict[Split, bytes] = {}
+
+    def answer(handler: Handler, body: str) -> None:
+        data = next(data for split, data in contents.items() if split in handler.path)
+        reply(handler, data, "text/plain", Content_Length=length.encode().decode("latin-1"))
+
+    with web_server(answer) as address:
+        contents |= offer(address, monkeypatch)
+        assert get("far") == cache / "far"
+
+
+def test_a_length_that_is_too_short(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contents: dict[Split, bytes] = {}
+
+    def answer(handler: Handler, body: str) -> None:
+        reply(handler, contents["train"], "text/plain", Content_Length="1000")
+
+    with web_server(answer) as address:
+        contents |= offer(address, monkeypatch)
+        with pytest.raises(DuraError, match="is not the published train file of far"):
+            get("far")
+    assert left_over(cache) == []
+
+
+@pytest.mark.parametrize("size", [None, 0])
+def test_an_endless_body_is_stopped(size: int | None, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the published size, with room for other line ends; or at 1,000 bytes per fact if the size is not known."""
+    sent = [0]
+
+    def answer(handler: Handler, body: str) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        while True:
+            sent[0] += handler.wfile.write(b"x" * 10_000)
+
+    with web_server(answer) as address:
+        offer(address, monkeypatch)
+        far = entries()["far"]
+        if size is not None:
+            files = {split: replace(published, size=size) for split, published in far.files.items()}
+            monkeypatch.setitem(entries(), "far", replace(far, files=files))
+        most = {None: "40,693", 0: "1,592,000"}[size]
+        with pytest.raises(
+            DuraError, match=f"sends more than the {most} bytes that the published file can have"
+        ) as error:
+            get("far")
+    assert "\n" not in str(error.value)
+    assert sent[0] < 100_000_000
+    assert left_over(cache) == []
+
+
+def test_a_body_that_drips_is_stopped(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "TIMEOUT", 0.3)
+
+    def answer(handler: Handler, body: str) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        while True:
+            handler.wfile.write(b"x")
+            time.sleep(0.05)
+
+    with web_server(answer) as address:
+        offer(address, monkeypatch)
+        with pytest.raises(DuraError, match=r"it sent only [0-9]+ bytes in 0 seconds"):
+            get("far")
     assert left_over(cache) == []
 
 

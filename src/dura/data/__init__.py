@@ -16,6 +16,7 @@ Other facts pass some of these too:
   dates        decide, Rule: columns of dates in any usual form, turned into one spelling; forms: the ways to write a time;
                days: the calendar for columns
   times        Times: a vocabulary of times in their real order with their real distances
+  sources      facts that are not in files of lines; databases: the rows of a query (sql, sparql with terms and web)
 Large graphs:
   stored       store(graph, folder): a graph as ids in a folder; names: a vocabulary that stays in its file
   large        questions of many facts, made and shuffled in parts; kept: their files in the folder of the graph

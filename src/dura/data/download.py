@@ -8,17 +8,22 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from dura.data.catalog import Entry, Listing, cache_folder, look_up, verify
-from dura.types import BadInput, DuraError
+from dura.data.catalog import Entry, Listing, Published, cache_folder, look_up, verify
+from dura.types import BadInput, DuraError, __version__
 
 TIMEOUT = 30
 """A download stops after this many seconds without an answer."""
+LEAST_SPEED = 1_000
+"""A download stops if it is slower than this many bytes per second, after the first TIMEOUT seconds."""
 CHUNK = 1 << 16
+MOST_LINE = 1_000
+"""The most bytes that a fact is expected to take, for published files whose size is not known."""
 
 
 def get(name: str, *, progress: bool | None = None) -> Path:
@@ -48,7 +53,7 @@ def _download(entry: Entry, progress: bool) -> Path:
     try:
         with _bar(entry, progress) as advance:
             for split, published in entry.files.items():
-                data = _fetch(entry, published.address, advance).replace(b"\r\n", b"\n")
+                data = _fetch(entry, published, advance).replace(b"\r\n", b"\n")
                 mismatch = published.mismatch(data)
                 if mismatch:
                     raise DuraError(
@@ -63,26 +68,42 @@ def _download(entry: Entry, progress: bool) -> Path:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _fetch(entry: Entry, address: str, advance: Callable[[int], None]) -> bytes:
-    """The bytes at an address."""
-    request = urllib.request.Request(address, headers={"User-Agent": "dura"})
+def _fetch(entry: Entry, published: Published, advance: Callable[[int], None]) -> bytes:
+    """The bytes at an address, as long as they can still be the published file."""
+    address = published.address
+    # The published size is of a file with LF line ends; the server may send CR and LF.
+    most = published.size + published.facts if published.size else MOST_LINE * published.facts
+    request = urllib.request.Request(address, headers={"User-Agent": f"dura/{__version__}"})
     parts: list[bytes] = []
+    size, begin = 0, time.monotonic()
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
-            while part := response.read(CHUNK):
+            expected = _length(response.headers.get("Content-Length"))
+            while size <= most and (part := response.read1(CHUNK)):
                 parts.append(part)
+                size += len(part)
                 advance(len(part))
-            expected = int(response.headers.get("Content-Length") or 0)
+                spent = time.monotonic() - begin
+                if spent > TIMEOUT and size < LEAST_SPEED * spent:
+                    raise TimeoutError(f"it sent only {size:,} bytes in {spent:.0f} seconds")
     except urllib.error.HTTPError as error:
         error.close()
         raise DuraError(_by_hand(entry, f"{address} answers {error.code} {error.reason}")) from None
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", None) or error
         raise DuraError(_by_hand(entry, f"{address} cannot be reached: {reason}")) from None
-    data = b"".join(parts)
-    if len(data) < expected:
-        raise DuraError(_by_hand(entry, f"{address} broke off after {len(data):,} of {expected:,} bytes"))
-    return data
+    if size > most:
+        raise DuraError(
+            _by_hand(entry, f"{address} sends more than the {most:,} bytes that the published file can have")
+        )
+    if size < expected:
+        raise DuraError(_by_hand(entry, f"{address} broke off after {size:,} of {expected:,} bytes"))
+    return b"".join(parts)
+
+
+def _length(text: str | None) -> int:
+    """The number of bytes that a server promises; 0 if it promises none, or something that is not a number."""
+    return int(text) if text and text.isascii() and text.strip().isdecimal() and len(text) < 20 else 0
 
 
 def _by_hand(entry: Entry, reason: str) -> str:

@@ -21,7 +21,7 @@ from dura.config import GraphSettings
 from dura.config.sections import Splitting, Unit
 from dura.data import catalog, download
 from dura.data import split as splitting
-from dura.data.facts import FileColumns, dated, read_columns
+from dura.data.facts import FileColumns, dated, facts_of, read_columns
 from dura.data.graph import Graph, common, distinct
 from dura.data.layouts import LAYOUTS
 from dura.data.opening import MOST_GB, STANDARD_INPUT, endings, stem
@@ -35,6 +35,7 @@ from dura.data.readers import (
 )
 from dura.data.readoff import told
 from dura.data.sheet import BadLine
+from dura.data.sources.databases import graph_name, is_database, read_database, without_secrets
 from dura.data.times import Times, times_of
 from dura.data.vocabulary import Vocabulary
 from dura.types import SPLITS, BadInput, IntArray, Split
@@ -98,7 +99,7 @@ def load_dated(
     """The graph that the settings name, with the columns of times that `time` names, and the settings with all its columns."""
     loaded = load_with_notes(settings.source, *as_said(settings, time))
     tell(loaded.notes, notify)
-    return loaded.graph, replace(settings, columns=loaded.columns or ())
+    return loaded.graph, replace(settings, source=without_secrets(settings.source), columns=loaded.columns or ())
 
 
 def as_said(settings: GraphSettings, time: int | ColumnChoice | None = None) -> tuple[ReadOptions, Shares]:
@@ -181,6 +182,8 @@ def load_with_notes(
 ) -> Loaded:
     """As `load`, but returns notes, repeated facts and bad lines together with the graph."""
     options, shares = options or ReadOptions(), shares or Shares()
+    if isinstance(source, str) and is_database(source):
+        return _load_database(source, options, shares)
     listing = None if _is_path(source) else catalog.find(str(source))
     if listing is not None:
         return _load_named(listing, options, shares, progress)
@@ -194,6 +197,16 @@ def load_with_notes(
     if not path.exists() and not _is_path(source) and endings(path)[0] not in READERS:
         raise BadInput(catalog.unknown(str(source)))
     return _load_files(stem(path), {"train": path}, options, shares)
+
+
+def _load_database(source: str, options: ReadOptions, shares: Shares) -> Loaded:
+    """The rows of a query."""
+
+    def read(_: Path, options: ReadOptions, *__: object) -> FileColumns:
+        return facts_of(read_database(source, options), options)
+
+    name = graph_name(source)
+    return _load_files(name, {"train": Path(name)}, options, shares, read)
 
 
 def _load_stored(folder: Path, options: ReadOptions, shares: Shares) -> Loaded:

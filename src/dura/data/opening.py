@@ -167,7 +167,9 @@ class _Bounded(io.RawIOBase):
             raise BadInput(f"the compressed file {name_of(self._path)} is damaged ({error}); get it again") from None
         except OSError as error:
             if error.errno is None:  # bz2 has no class of its own for damage
-                raise BadInput(f"the compressed file {name_of(self._path)} is damaged ({error}); get it again") from None
+                raise BadInput(
+                    f"the compressed file {name_of(self._path)} is damaged ({error}); get it again"
+                ) from None
             raise BadInput(f"{name_of(self._path)} cannot be read: {error.strerror or error}") from None
         self._left -= len(data)
         if self._left < 0:

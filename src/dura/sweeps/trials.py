@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dura.data.sources.databases import without_secrets
 from dura.records import RunFolder, best_epoch, curve, disk_error, write_atomic
 from dura.sweeps.space import Choice, Sweep
 from dura.types import BadInput, DuraError
@@ -54,6 +55,12 @@ class SweepFolder:
     @classmethod
     def create(cls, path: Path, plan: Sweep) -> SweepFolder:
         """Make the folder of a new sweep."""
+        source = plan.experiment.graph.source
+        if without_secrets(source) != source:
+            raise BadInput(
+                "graph.source holds a password, which the folder of the sweep would keep; leave it out and set PGPASSWORD, "
+                "or import the graph first: dura data import"
+            )
         check_free(path)
         try:
             (path / "runs").mkdir(parents=True)

@@ -1,0 +1,1 @@
+"""Sources other than files of lines: each module turns one kind of source into a Sheet."""
