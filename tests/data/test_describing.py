@@ -168,8 +168,8 @@ def test_a_folder_with_both_files(tmp_path: Path) -> None:
 def test_files_of_strangers_are_told(tmp_path: Path) -> None:
     graph, notes = read(tmp_path, entities_tsv="x\tXaver\ny\tYvonne\n", relations_txt="P17\nP36\n")
     assert not graph.about_entities and not graph.about_relations
-    assert "entities.tsv: none of its 2 names is in the graph, so it describes nothing" in notes
-    assert "relations.txt has one column, so it describes no relation; add a column with labels" in notes
+    assert "warning: entities.tsv: none of its 2 names is in the graph, so it describes nothing" in notes
+    assert "warning: relations.txt has one column, so it describes no relation; add a column with labels" in notes
 
 
 def test_files_next_to_one_file_of_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,14 +62,20 @@ def test_python(run: Path, tmp_path: Path) -> None:
     by_name = model.predict(head="L0", relation="P36", k=3, known=True)
     assert by_label == by_name and by_label.question == by_name.question
     assert repr(by_label).splitlines()[0] == "(L0 (Germany), P36 (capital), ?)"
-    assert all(answer.label == (TOWNS + LANDS)[int(answer.entity[1]) + 6 * (answer.entity[0] == "L")] for answer in by_label)
+    assert all(
+        answer.label == (TOWNS + LANDS)[int(answer.entity[1]) + 6 * (answer.entity[0] == "L")] for answer in by_label
+    )
     assert by_label.to_dict()["question"] == {
         "head": "L0", "relation": "P36", "head_label": "Germany", "relation_label": "capital"
     }  # fmt: skip
     assert model.score([("France", "capital", "Paris")]) == model.score([("L1", "P36", "T1")])
-    with pytest.raises(BadInput, match=r"the label 'Berlin' is that of 2 entities.*\n  'T0' \(town, place; a town, number 0\)\n"):
+    with pytest.raises(
+        BadInput, match=r"the label 'Berlin' is that of 2 entities.*\n  'T0' \(town, place; a town, number 0\)\n"
+    ):
         model.predict(head="Berlin", relation="country")
-    with pytest.raises(BadInput, match=r"the relation 'shares borders' is not in this graph; did you mean 'shares border with' \(P47\)"):
+    with pytest.raises(
+        BadInput, match=r"the relation 'shares borders' is not in this graph; did you mean 'shares border with' \(P47\)"
+    ):
         model.predict(head="Rome", relation="shares borders")
     saved = dura.open(model.save(tmp_path / "saved"))
     assert saved.graph.about_entities == model.graph.about_entities
