@@ -50,6 +50,8 @@ AROUND = {
     "objectives/known.py": "training facts for filters, which softmax over all entities does not need",
     "evaluation/*.py": "validation",
     "data/stored.py": "keeps the graph in the run folder",
+    "data/stored_descriptions.py": "keeps labels in the run folder",
+    "data/descriptions.py": "labels, which this graph does not have",
     "data/names.py": "reads the names of the run folder",
     "data/catalog.py": "is this the name of a known graph?",
     "data/leaks.py": "counts for a note",

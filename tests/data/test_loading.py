@@ -66,6 +66,7 @@ def test_a_folder_with_all_splits_and_labels(tmp_path: Path) -> None:
     assert notes == [
         "train.txt: head = column 0, relation = column 1, tail = column 2; for example (a, r, b)",
         "the shares of valid and test are not used: the graph comes with both",
+        "entities.tsv: 1 name is not in the graph and left out",
         "train: 1 fact repeated, counted once",
         "test: 1 fact also in train or valid, so results will look too good",
     ]

@@ -7,21 +7,26 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import safetensors.numpy
+from hypothesis import given
+from hypothesis import strategies as st
 
 import dura
 from dura.data import graph as graph_module
 from dura.data import names as names_module
 from dura.data import stored as stored_module
+from dura.data.descriptions import Descriptions
 from dura.data.doctor import check
 from dura.data.graph import Graph
 from dura.data.names import StoredNames
 from dura.data.questions import Questions
 from dura.data.stored import read_stored, store
+from dura.data.stored_descriptions import FILES
 from dura.records import tensors
 from dura.types import SPLITS, BadInput, DuraError
 from graphs import dated_graph, random_graph
@@ -73,6 +78,68 @@ def test_labels_are_stored(tmp_path: Path) -> None:
     graph = dura.load("nations")
     labelled = Graph("n", graph.entities, graph.relations, graph.train, graph.valid, graph.test, {"usa": "U\tS A"})
     assert dura.load(store(labelled, tmp_path / "n")).labels == {"usa": "U S A"}
+
+
+def test_types_descriptions_and_labels_of_relations_are_stored(tmp_path: Path) -> None:
+    """Names may hold tabs, and texts anything; old folders without these files are the same graph without them."""
+    facts = [("a\tb", "r\t", "c"), ("c", "r\t", "a\tb"), ("c", "s", "c")]
+    graph = replace(
+        dura.from_facts(facts, valid_share=0, test_share=0),
+        labels={"a\tb": "A B", "c": ""},
+        entity_types={"a\tb": ("x;y", 'q"\\', "Zürich")},
+        entity_descriptions={"c": "two\nlines", "stranger": "left out"},
+        relation_labels={"r\t": "is\trelated"},
+        relation_types={"s": ("symmetric",)},
+        relation_descriptions={"s": "same"},
+    )
+    folder = store(graph, tmp_path / "graph")
+    found = dura.load(folder)
+    assert found.about_entities == Descriptions(
+        {"a\tb": "A B", "c": ""}, {"a\tb": ("x;y", 'q"\\', "Zürich")}, {"c": "two lines"}
+    )
+    assert found.about_relations == Descriptions({"r\t": "is related"}, {"s": ("symmetric",)}, {"s": "same"})
+    assert found.digest == graph.digest and found.relation("is related") == found.relations.id("r\t")
+    for name in (*FILES["entity"], *FILES["relation"]):
+        (folder / name).unlink()
+    assert not dura.load(folder).about_entities and not dura.load(folder).about_relations
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "why"),
+    [
+        ("types.tsv", "usa\todd\n", "types.tsv is damaged: the types 'odd' cannot be read: it is not JSON"),
+        ("types.tsv", 'usa\t["a", 1]\n', "are not a list of at most 100 texts"),
+        ("types.tsv", f"usa\t[{','.join(101 * ['0'])}]\n", "are not a list of at most 100 texts"),
+        ("descriptions.tsv", "utopia\tx\n", "'utopia' is not an entity of the graph"),
+        ("relation-labels.tsv", "usa\tx\n", "'usa' is not a relation of the graph"),
+        ("relation-labels.tsv", "embassy\tx\nembassy\ty\n", "with each name at most once"),
+        ("relation-types.tsv", "embassy\n", "each line must be a name, a tab and a text"),
+    ],
+)
+def test_descriptions_of_strangers_are_checked(tmp_path: Path, file: str, text: str, why: str) -> None:
+    folder = store(dura.load("nations"), tmp_path / "n")
+    (folder / file).write_text(text)
+    with pytest.raises(DuraError, match=why):
+        dura.load(folder)
+
+
+@given(
+    st.dictionaries(
+        st.text(st.characters(codec="utf-8", exclude_characters="\n"), min_size=1, max_size=5),
+        st.tuples(st.text(st.characters(codec="utf-8")), st.lists(st.text(st.characters(codec="utf-8")), max_size=3)),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_any_text_is_stored(tmp_path_factory: pytest.TempPathFactory, given: dict[str, tuple[str, list[str]]]) -> None:
+    graph = dura.from_facts([(name, "r", name) for name in given], valid_share=0, test_share=0)
+    labels = {name: label for name, (label, _) in given.items()}
+    graph = replace(graph, labels=labels, entity_types={name: tuple(types) for name, (_, types) in given.items()})
+    found = dura.load(store(graph, tmp_path_factory.mktemp("any") / "graph"))
+    assert found.labels == {name: " ".join(label.split()) for name, label in labels.items()}
+    assert found.entity_types == {
+        name: tuple(" ".join(each.split()) for each in types) for name, (_, types) in given.items()
+    }
 
 
 def test_facts_have_the_bytes_of_the_safetensors_library(tmp_path: Path) -> None:

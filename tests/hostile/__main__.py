@@ -41,7 +41,13 @@ def make(kind: str, path: Path) -> None:
     if kind == "stopped":
         settings = settings.with_component("optimizer", "adam").with_component("regularizer", "none")
         settings = settings.with_value("training.batch", 20)
-        graph = replace(random_graph(), labels={"e001": "one", "e002": "two"})
+        graph = replace(
+            random_graph(),
+            labels={"e001": "one", "e002": "two"},
+            entity_types={"e001": ("number", "odd")},
+            entity_descriptions={"e002": "the number after one"},
+            relation_labels={"r0": "follows"},
+        )
         steps = iter(range(100))
         with contextlib.suppress(Interrupted):
             train(settings, graph, path, stopped=lambda: next(steps) == 8)

@@ -141,7 +141,7 @@ def cases(kind: str) -> list[Case]:
         found.append(swapped("checkpoints/best-*.safetensors", "checkpoints/step-*.safetensors"))
         found.append(Case("checkpoints is a link", elsewhere))
     if kind == "stopped":
-        for pattern in (step, "checkpoints/step-*.safetensors", "labels.tsv"):
+        for pattern in (step, "checkpoints/step-*.safetensors", "labels.tsv", "types.tsv", "relation-labels.tsv"):
             found += file_changes(pattern, True)
             found += flips(pattern, True, rng)
         found += keys(step, [*PAIR_KEYS, "state/progress", "state/threads", *PROGRESS_KEYS], rng, count=2)
@@ -151,6 +151,14 @@ def cases(kind: str) -> list[Case]:
         found.append(Case("labels twice", text("labels.tsv", lambda old: old + old), True))
         found.append(Case("labels without a tab", text("labels.tsv", lambda _: "e001 one\n"), True))
         found.append(Case("labels with controls", text("labels.tsv", lambda _: "e001\t\x1b]0;x\x07\n"), True))
+        many = json.dumps(["t"] * 200)
+        for types in ("odd", "{}", '["odd", 3]', "[" * 10_000, '["\\ud800"]', many):
+            found.append(
+                Case(f"types: {types[:20]}", text("types.tsv", lambda _, types=types: f"e001\t{types}\n"), True)
+            )
+        found.append(Case("descriptions of strangers", text("descriptions.tsv", lambda old: f"{old}nobody\tx\n"), True))
+        found.append(Case("labels of strange relations", text("relation-labels.tsv", lambda _: "e001\tx\n"), True))
+        found.append(Case("a label for each relation twice", text("relation-labels.tsv", lambda old: 9 * old), True))
     if kind == "dated":
         found += file_changes("times.txt", False)
         found += flips("times.txt", False, rng)

@@ -113,7 +113,7 @@ def test_labels(tmp_path: Path) -> None:
     assert read_pairs(tmp_path, "labels.tsv", 2) == {"a": "A", "a\tb": "AB"}  # a name may hold a tab, a label does not
     for content in ("a\tA\na\tB\n", "a A\n", "a\tA\nb\tB\nc\tC\n"):
         (tmp_path / "labels.tsv").write_text(content)
-        with pytest.raises(Damage, match="an entity, a tab and a label, with each entity at most once"):
+        with pytest.raises(Damage, match="a name, a tab and a text, with each name at most once"):
             read_pairs(tmp_path, "labels.tsv", 2)
 
 

@@ -71,7 +71,7 @@ def predict(
         return
     for a in answers:
         all_known = f"every {'time' if a.question.when else 'entity'} is a known answer; --known shows them"
-        typer.echo(repr(a) if len(a) else f"{a.question}\n   {all_known}")
+        typer.echo(repr(a) if len(a) else f"{a.asked}\n   {all_known}")
 
 
 def _questions(

@@ -56,6 +56,10 @@ class GraphSettings:
     """The format of the file as an ending, e.g. csv; "" = by the file's own ending."""
     most_gb: float = _least(4.0, 0)
     """Files that hold more than this many gigabytes when they are unpacked are refused."""
+    entities: str = ""
+    """A file with labels, types and descriptions of entities; "" = the file `entities` of the folder, if there is one."""
+    relations: str = ""
+    """The same for relations."""
 
     def __post_init__(self) -> None:
         _check_fields(self, "graph")

@@ -21,6 +21,9 @@ Large graphs:
   stored       store(graph, folder): a graph as ids in a folder; names: a vocabulary that stays in its file
   large        questions of many facts, made and shuffled in parts; kept: their files in the folder of the graph
   synthesis    synth(folder): a graph of any size from a seed; patterns: what it plants
+Labels:
+  descriptions Descriptions: labels, types and descriptions of names; find(label): what is meant by a label
+  describing   files and columns to Descriptions; stored_descriptions: their files in stored graphs and run folders
 About graphs:
   categories   1-1, 1-N, N-1, N-N
   leaks        relations that repeat or invert others

@@ -155,7 +155,7 @@ def _unseen_entities(loaded: Loaded) -> Finding:
     entities, valid = _count(len(unseen), "entity", "entities"), _count(touched["valid"], "valid fact")
     test = _count(touched["test"], "test fact")
     text = f"{entities} only in valid or test; {valid} and {test} have one and can only be guessed"
-    shown = [graph.label(name) for name in graph.entities.names(unseen[:LISTED])]
+    shown = [graph.about_entities.shown(name) for name in graph.entities.names(unseen[:LISTED])]
     return Finding(severity, "entities", text, {"unseen": len(unseen), "facts": touched, "lines": shown})
 
 
@@ -169,7 +169,7 @@ def _unseen_relations(loaded: Loaded) -> Finding:
     unseen = np.setdiff1d(np.arange(len(graph.relations)), graph.train[:, 1])
     if not len(unseen):
         return Finding("ok", "relations", "train knows every relation")
-    names = graph.relations.names(unseen[:LISTED])
+    names = [graph.about_relations.shown(name) for name in graph.relations.names(unseen[:LISTED])]
     text = f"{_count(len(unseen), 'relation')} only in valid or test, so nothing can be learnt about them"
     return Finding("warning", "relations", text, {"unseen": len(unseen), "lines": names})
 
@@ -195,7 +195,7 @@ def _leaks(loaded: Loaded) -> Finding:
 
 
 def _leak(graph: Graph, leak: Leak) -> str:
-    giver, given = graph.relations.name(leak.giver), graph.relations.name(leak.given)
+    giver, given = (graph.about_relations.shown(graph.relations.name(each)) for each in (leak.giver, leak.given))
     how = "is symmetric in" if leak.symmetric else f"{'inverts' if leak.inverse else 'repeats'} {given} in"
     facts, answered = _count(leak.facts, "fact"), _count(leak.answered, "test fact")
     return f"{giver} {how} {leak.share:.0%} of its {facts}; gives away {answered}"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 
+from dura.data.descriptions import Descriptions, find
 from dura.data.questions import Questions, segments
 from dura.data.readers import FACTS
 from dura.data.times import Times
@@ -54,8 +55,9 @@ class Graph:
     holds at every time of the interval, including both ends. An open end is the first or the last time. A fact without a time
     has the id of no time.
 
-    `labels` are optional human names of entities (the entity /m/017dcd of FB15k-237 is called "Mad Men"). `home` is the folder of a
-    stored graph or a run, if the graph was read from one: the questions of a large graph are kept there.
+    `labels` are optional human names of entities (the entity /m/017dcd of FB15k-237 is called "Mad Men"). Entities and relations
+    may also have types and descriptions, see `descriptions`. None of this changes the digest. `home` is the folder of a stored
+    graph or a run, if the graph was read from one: the questions of a large graph are kept there.
     """
 
     name: str
@@ -67,6 +69,11 @@ class Graph:
     labels: dict[str, str] = field(default_factory=dict, repr=False)
     times: Times | None = None
     home: Path | None = field(default=None, repr=False, compare=False)
+    entity_types: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    entity_descriptions: dict[str, str] = field(default_factory=dict, repr=False)
+    relation_labels: dict[str, str] = field(default_factory=dict, repr=False)
+    relation_types: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    relation_descriptions: dict[str, str] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if not len(self.train):
@@ -95,9 +102,47 @@ class Graph:
         facts: IntArray = getattr(self, split)
         return facts
 
+    @cached_property
+    def about_entities(self) -> Descriptions:
+        """Labels, types and descriptions of entities."""
+        return Descriptions(self.labels, self.entity_types, self.entity_descriptions)
+
+    @cached_property
+    def about_relations(self) -> Descriptions:
+        """Labels, types and descriptions of relations."""
+        return Descriptions(self.relation_labels, self.relation_types, self.relation_descriptions)
+
     def label(self, entity: str) -> str:
         """The human name of an entity, or the name itself."""
-        return self.labels.get(entity, entity)
+        return self.about_entities.label(entity)
+
+    def relation_label(self, relation: str) -> str:
+        """The human name of a relation, or the name itself."""
+        return self.about_relations.label(relation)
+
+    def types(self, entity: str) -> tuple[str, ...]:
+        """The types of an entity; () if none are known."""
+        return self.entity_types.get(entity, ())
+
+    def entity(self, name: str) -> int:
+        """The id of an entity, by its name or its label. A name counts first. A label that several entities have is an error."""
+        return find(self.entities, self.about_entities, name, "entity")
+
+    def relation(self, name: str) -> int:
+        """The id of a relation, by its name or its label; see `entity`."""
+        return find(self.relations, self.about_relations, name, "relation")
+
+    def described(self, entities: Descriptions, relations: Descriptions) -> Graph:
+        """The same facts with these descriptions instead."""
+        return replace(
+            self,
+            labels=entities.labels,
+            entity_types=entities.types,
+            entity_descriptions=entities.descriptions,
+            relation_labels=relations.labels,
+            relation_types=relations.types,
+            relation_descriptions=relations.descriptions,
+        )
 
     @cached_property
     def digest(self) -> str:

@@ -2,9 +2,9 @@
 
 A `Path` is a path, and so is text with a path separator or a leading dot. Other text is looked up in the catalog and in
 DURA_DATA first: write `./umls` for a folder `umls` in the current folder. A FOLDER may be a stored graph (see `stored`). Otherwise
-it may lack valid or test; they are then taken out of train. Its file entities.tsv may give a human name to each entity:
-id<TAB>label. Facts that are repeated in a split count once. Facts may have a time in a fourth column, or a begin and an end in a
-fourth and fifth.
+it may lack valid or test; they are then taken out of train. Its files entities and relations may give labels, types and
+descriptions to names (see `describing`). Facts that are repeated in a split count once. Facts may have a time in a fourth column,
+or a begin and an end in a fourth and fifth.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ from dura.types import SPLITS, BadInput, IntArray, Split
 Notify = Callable[[str], None]
 Names = list[pl.Series]
 """Columns of names: the heads, relations and tails of a split, and its times, or begins and ends."""
-LABEL = ("entity", "label")
 
 
 @dataclass(frozen=True)
@@ -116,6 +115,8 @@ def as_said(settings: GraphSettings, time: int | ColumnChoice | None = None) -> 
         query=settings.query or None,
         most_gb=settings.most_gb,
         format=settings.format,
+        entities=settings.entities or None,
+        relations=settings.relations or None,
     )
     shares = Shares(
         valid=None if settings.valid_share == "auto" else settings.valid_share,
@@ -144,6 +145,8 @@ def load(
     query: str | None = None,
     most_gb: float = MOST_GB,
     format: str = "",  # noqa: A002
+    entities: str | Path | None = None,
+    relations: str | Path | None = None,
     notify: Notify | None = None,
     progress: bool | None = None,
 ) -> Graph:
@@ -151,14 +154,27 @@ def load(
 
     `columns` are head, relation and tail by position ("0,2,1") or header name, and one more (time) or two more (begin, end) if
     facts have times. `time` names the columns of times alone; head, relation and tail are then `columns`, or where a well-known
-    header names them, or the first three other columns. `notify` is called with a sentence for each thing that the user should
+    header names them, or the first three other columns. `entities` and `relations` are files with labels, types and descriptions;
+    in a folder they are the files of these names. `notify` is called with a sentence for each thing that the user should
     know (skipped lines, a recognised header, the split that was made).
 
     >>> load("nations")
     Graph('nations': 14 entities, 55 relations, 1,592 train + 199 valid + 201 test facts)
     """
     options = ReadOptions(
-        columns, header, separator, skip_bad, time, time_format, time_unit, time_zone, query, most_gb, format
+        columns=columns,
+        header=header,
+        separator=separator,
+        skip_bad=skip_bad,
+        time=time,
+        time_format=time_format,
+        time_unit=time_unit,
+        time_zone=time_zone,
+        query=query,
+        most_gb=most_gb,
+        format=format,
+        entities=entities,
+        relations=relations,
     )
     shares = Shares(valid_share, test_share, split_seed, split)
     loaded = load_with_notes(source, options, shares, progress=progress)
@@ -219,7 +235,7 @@ def _load_stored(folder: Path, options: ReadOptions, shares: Shares) -> Loaded:
         )
     given = shares.valid is not None or shares.test is not None
     notes = ["the shares of valid and test are not used: a stored graph comes with both"] if given else []
-    return Loaded(read_stored(folder), notes)
+    return _described(Loaded(read_stored(folder), notes), {}, options)
 
 
 def _is_path(source: str | Path) -> bool:
@@ -284,11 +300,8 @@ def _load_files(
     parts, noted, doubts = dated(parts, options)
     reading = [note for part, one in parts.items() for note in (*one.notes, *_skipped(files[part], one))] + noted
     warnings = [warning for one in parts.values() for warning in one.warnings] + doubts
-    labels: dict[str, str] = {}
-    if "entities" in files:
-        pairs = read_columns(files["entities"], ReadOptions(), LABEL)
-        labels = dict(zip(*(column.to_list() for column in pairs.columns), strict=True))
-    loaded = assemble(name, {part: one.columns for part, one in parts.items()}, labels, shares)
+    loaded = assemble(name, {part: one.columns for part, one in parts.items()}, {}, shares)
+    loaded = _described(loaded, files, options)
     return replace(
         loaded,
         reading=[*reading, *loaded.reading],
@@ -297,6 +310,16 @@ def _load_files(
         columns=options.chosen,
         warnings=[*warnings, *loaded.warnings],
     )
+
+
+def _described(loaded: Loaded, files: Mapping[str, Path], options: ReadOptions) -> Loaded:
+    """The graph with labels, types and descriptions from its own files or those that the options name, if there are any."""
+    if options.entities is None and options.relations is None and not files.keys() & {"entities", "relations"}:
+        return loaded
+    from dura.data.describing import with_files
+
+    graph, notes, warnings = with_files(loaded.graph, files, options)
+    return replace(loaded, graph=graph, reading=[*loaded.reading, *notes], warnings=[*loaded.warnings, *warnings])
 
 
 def _skipped(path: Path, read: FileColumns) -> list[str]:
@@ -325,8 +348,9 @@ def assemble(name: str, names: Mapping[Split, Names], labels: Mapping[str, str],
         relations,
         labels={entity: label for entity, label in labels.items() if entity in entities},
         times=None if stamps is None else stamps.times,
-        home=None,
-        **facts,
+        train=facts["train"],
+        valid=facts["valid"],
+        test=facts["test"],
     )
     overlap = len(common(graph.test, np.concatenate([graph.train, graph.valid])))
     return Loaded(graph, reading, repeated, overlap)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from dura.config.sections import Splitting
+from dura.data.descriptions import of_mappings
 from dura.data.graph import Graph
 from dura.data.loading import Names, Notify, Shares, assemble, tell
 from dura.data.readers import FACT, FACTS, Roles
@@ -23,6 +24,8 @@ def from_facts(
     *,
     name: str = "facts",
     labels: Mapping[str, str] | None = None,
+    entity_types: Mapping[str, str | Iterable[str]] | None = None,
+    relation_labels: Mapping[str, str] | None = None,
     valid_share: float | None = None,
     test_share: float | None = None,
     split_seed: int = 0,
@@ -35,16 +38,20 @@ def from_facts(
     whole numbers become text. Missing splits are taken out of train, as for a file;
     `split` says how. A fourth column is the time of a fact; a
     fourth and a fifth are its begin and end. (In a frame they are named time, or begin and end.) A time is text, a number or a
-    date, or None if a fact has no time.
+    date, or None if a fact has no time. `labels` and `relation_labels` say what people call entities and relations; `entity_types`
+    gives each entity a type, or several.
 
     >>> from_facts([("ann", "knows", "bob"), ("bob", "knows", "ann")])
     Graph('facts': 2 entities, 1 relations, 2 train + 0 valid + 0 test facts)
     """
     given: dict[Split, Any] = {"train": train, "valid": valid, "test": test}
     names = {part: _names(rows, part) for part, rows in given.items() if rows is not None}
-    loaded = assemble(name, names, labels or {}, Shares(valid_share, test_share, split_seed, split))
+    loaded = assemble(name, names, {}, Shares(valid_share, test_share, split_seed, split))
     tell(loaded.notes, notify)
-    return loaded.graph
+    graph = loaded.graph
+    entities, _ = of_mappings(labels, entity_types).only(graph.entities)
+    relations, _ = of_mappings(relation_labels).only(graph.relations)
+    return graph.described(entities, relations)
 
 
 def _names(rows: Any, part: Split) -> Names:

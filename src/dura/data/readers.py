@@ -38,7 +38,7 @@ class ReadOptions:
     only, or is None. If `header` is None, the first line is a header only if it holds well-known names or if columns are
     chosen by name. `time_format`, `time_unit` and `time_zone` say how times are written, cut and placed. `query` asks a database.
     A file that holds more than `most_gb` gigabytes when it is unpacked is refused. `format` is an ending, if the file's own says
-    nothing.
+    nothing. `entities` and `relations` are files with labels, types and descriptions.
     """
 
     columns: ColumnChoice | None = None
@@ -52,6 +52,8 @@ class ReadOptions:
     query: str | None = None
     most_gb: float = MOST_GB
     format: str = ""
+    entities: str | Path | None = None
+    relations: str | Path | None = None
 
     @property
     def chosen(self) -> tuple[int | str, ...] | None:
@@ -93,8 +95,9 @@ FILE_NAMES = {
     "dev": "valid",
     "test": "test",
     "entities": "entities",
+    "relations": "relations",
 }
-"""File names in a graph's folder, without endings, and what the files hold. The lines of entities are id<TAB>label."""
+"""File names in a graph's folder, without endings, and what the files hold. `describing` reads entities and relations."""
 
 
 def read_sheet(path: Path, options: ReadOptions) -> Sheet:
@@ -127,7 +130,7 @@ def _reader(ending: str) -> Reader:
 
 
 def split_files(folder: Path) -> dict[str, Path]:
-    """The files of a folder that hold train, valid, test and entities and whose ending is in READERS.
+    """The files of a folder that hold train, valid, test, entities and relations and whose ending is in READERS.
 
     Two files for one of them are an error.
     """

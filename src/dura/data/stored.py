@@ -17,9 +17,10 @@ import numpy as np
 from dura.data.graph import Graph
 from dura.data.names import read_vocabulary
 from dura.data.readers import MANIFEST
+from dura.data.stored_descriptions import read_descriptions, write_descriptions
 from dura.data.times import Times
 from dura.data.vocabulary import Vocabulary
-from dura.records import GRAPH, Damage, disk_error, read_json, read_pairs, write_atomic
+from dura.records import GRAPH, Damage, disk_error, read_json, write_atomic
 from dura.records.reading import MOST_JSON, open_file
 from dura.records.schema import check
 from dura.records.tensors import Pieces, read_header, read_integers, serialized
@@ -103,16 +104,12 @@ def describe(folder: Path) -> dict[str, Any]:
 
 
 def write_files(folder: Path, graph: Graph) -> dict[str, Any]:
-    """Write vocabularies, labels and facts. Returns what the manifest says about the graph."""
+    """Write vocabularies, labels, types, descriptions and facts. Returns what the manifest says about the graph."""
     write_atomic(folder / "entities.txt", graph.entities.pieces())
     write_atomic(folder / "relations.txt", graph.relations.pieces())
     if graph.times is not None:
         write_atomic(folder / "times.txt", graph.times.pieces())
-    if graph.labels:
-        # Labels are only for people, so white space in them may become a blank. Names must stay as they are.
-        labels = {name: " ".join(label.split()) for name, label in graph.labels.items() if name in graph.entities}
-        lines = "".join(f"{name}\t{label}\n" for name, label in labels.items())
-        write_atomic(folder / "labels.tsv", lines.encode())
+    write_descriptions(folder, graph)
     facts: dict[str, Pieces] = {split: Pieces.of(graph.facts(split).astype(np.int32, copy=False)) for split in SPLITS}
     write_atomic(folder / "facts.safetensors", serialized(facts))
     return about_graph(graph)
@@ -135,15 +132,12 @@ def read_files(folder: Path, about: Mapping[str, Any], manifest: str) -> Graph:
     entities = read_vocabulary(Vocabulary, folder, "entities.txt", about["entities"], manifest)
     relations = read_vocabulary(Vocabulary, folder, "relations.txt", about["relations"], manifest)
     times = read_vocabulary(Times, folder, "times.txt", about["times"], manifest) if about.get("times") else None
-    labels = read_pairs(folder, "labels.tsv", len(entities))
-    if strange := [name for name in labels if name not in entities]:
-        raise Damage(f"{folder / 'labels.tsv'} is damaged: {shown(strange[0])} is not an entity of the graph")
     facts = read_facts(folder, {split: about[split] for split in SPLITS}, manifest)
     assert times is None or isinstance(times, Times)
     name = printable(about["name"], lines=False)
-    graph = Graph(name=name, entities=entities, relations=relations, labels=labels, times=times, home=folder, **facts)
+    graph = Graph(name, entities, relations, facts["train"], facts["valid"], facts["test"], times=times, home=folder)
     _check_ids(folder / "facts.safetensors", graph)
-    return graph
+    return read_descriptions(folder, graph)
 
 
 def read_facts(folder: Path, counts: Mapping[Split, int], manifest: str) -> dict[str, IntArray]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -16,6 +16,8 @@ from dura.types import BadInput, IntArray
 
 MANY = 1 << 20
 """Above this many names, a name is found by binary search: a dict would take hundreds of megabytes."""
+MANY_ASKED = 1 << 12
+"""This many names are searched in one go."""
 PIECE = 1 << 16
 """How many names become text at a time."""
 
@@ -101,6 +103,14 @@ class Vocabulary:
         near = self.suggest(name)
         hint = f"; did you mean {', '.join(repr(n) for n in near)}?" if near else ""
         raise BadInput(f"the {kind} {name!r} is not in this graph{hint}")
+
+    def strangers(self, names: Collection[str]) -> list[str]:
+        """The names that are not in the vocabulary. Many are looked up in one go, which is faster."""
+        if len(names) < MANY_ASKED:
+            return [name for name in names if name not in self]
+        given = pl.Series("name", list(names), dtype=pl.String)
+        strange: list[str] = given.filter(~given.is_in(self._names.implode())).to_list()
+        return strange
 
     def ids(self, names: pl.Series) -> IntArray:
         """The ids of a column of names, all of which are in the vocabulary."""

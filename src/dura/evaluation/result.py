@@ -29,13 +29,15 @@ SHOWN = 40
 class Result:
     """The metrics of one split under each tie policy, with the protocol. Prints as a small table.
 
-    `groups` holds the breakdowns by kind and name: `result.groups["side"]["head"].mrr`.
+    `groups` holds the breakdowns by kind and name: `result.groups["side"]["head"].mrr`. `labels` are those of the relations in it,
+    where they are not the names.
     """
 
     split: Split
     ties: dict[Ties, Metrics]
     protocol: dict[str, Any]
     groups: dict[Group, dict[str, Metrics]] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
 
     @property
     def metrics(self) -> Metrics:
@@ -61,6 +63,7 @@ class Result:
             "ties": {ties: m.to_dict() for ties, m in self.ties.items()},
             "protocol": self.protocol,
             **({"by": groups} if groups else {}),
+            **({"labels": self.labels} if self.labels else {}),
         }
 
     def to_frame(self) -> pl.DataFrame:
@@ -87,13 +90,16 @@ class Result:
                 )
             ]
         for kind in kinds:
-            rows = [(name, _numbers(m)) for k, name, m in self._rows() if k == kind]
+            rows = [(self._shown(kind, name), _numbers(m)) for k, name, m in self._rows() if k == kind]
             width = max(16, *(len(name) for name, _ in rows[:SHOWN])) if rows else 16
             lines += ["", f"{kind:<{width}}" + "".join(f"{title:>11}" for title in _numbers(self.metrics))]
             lines += [f"{name:<{width}}" + "".join(map(_cell, numbers.values())) for name, numbers in rows[:SHOWN]]
             if len(rows) > SHOWN:
                 lines.append(f"… and {len(rows) - SHOWN:,} more")
         return printable("\n".join(lines))
+
+    def _shown(self, kind: str, name: str) -> str:
+        return f"{name} ({self.labels[name]})" if kind == "relation" and name in self.labels else name
 
     def _rows(self) -> Iterator[tuple[str, str, Metrics]]:
         yield from (("ties", name, m) for name, m in self.ties.items())
@@ -135,11 +141,14 @@ def evaluate(
     known = graph.known if graph.times is None or filter == "time-aware" else graph.known_ever
     ranks = rank(model, facts, known, len(graph.relations), block=block, progress=progress)
     kinds: Sequence[Group] = [by] if isinstance(by, str) else by or []
+    groups = {kind: _breakdown(ranks, kind, graph) for kind in kinds}
+    labels = {name: graph.relation_label(name) for name in groups.get("relation", ())}
     return Result(
         split=split,
         ties={ties: metrics(ranks, ties) for ties in TIES},
         protocol=_protocol(graph, facts, filter),
-        groups={kind: _breakdown(ranks, kind, graph) for kind in kinds},
+        groups=groups,
+        labels={name: label for name, label in labels.items() if label != name},
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from dura.text import printable
@@ -45,8 +45,17 @@ class Question:
         return self.time == HOLE
 
     def __str__(self) -> str:
-        parts = [self.head or HOLE, self.relation, self.tail or HOLE, *([self.time] if self.time else [])]
-        return printable(f"({', '.join(parts)})")
+        return self.shown({})
+
+    def shown(self, labels: Mapping[str, str]) -> str:
+        """The question with labels in parentheses; `labels` are those of its head, relation and tail, by these words.
+
+        >>> Question("Q64", "P17").shown({"head": "Berlin"})
+        '(Q64 (Berlin), P17, ?)'
+        """
+        parts = {"head": self.head or HOLE, "relation": self.relation, "tail": self.tail or HOLE}
+        texts = [f"{name} ({labels[part]})" if part in labels else name for part, name in parts.items()]
+        return printable(f"({', '.join([*texts, *([self.time] if self.time else [])])})")
 
     def to_dict(self) -> dict[str, str]:
         """The given parts, without the hole."""
@@ -108,7 +117,10 @@ class _Ranked(Sequence[A]):
     key: ClassVar[str]
     """The key of the answers in JSON."""
     question: Question
+    """The question by names, even if it was asked by labels."""
     answers: tuple[A, ...]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """The labels of the question's head, relation and tail, by these words, where they are not the names."""
 
     def __len__(self) -> int:
         return len(self.answers)
@@ -122,11 +134,17 @@ class _Ranked(Sequence[A]):
     def __repr__(self) -> str:
         width = max((len(a.shown) for a in self), default=0)
         rows = (f"{a.rank:>4}.  {a.shown:<{width}}  {a.score:.3f}{'  (known)' if a.known else ''}" for a in self)
-        return "\n".join([str(self.question), *rows])
+        return "\n".join([self.asked, *rows])
+
+    @property
+    def asked(self) -> str:
+        """The question as it is printed."""
+        return self.question.shown(self.labels)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return {"question": self.question.to_dict(), self.key: [dict(vars(answer)) for answer in self]}
+        question = self.question.to_dict() | {f"{part}_label": label for part, label in self.labels.items()}
+        return {"question": question, self.key: [dict(vars(answer)) for answer in self]}
 
     def to_frame(self) -> pl.DataFrame:
         """A polars DataFrame with one row per answer."""

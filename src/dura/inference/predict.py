@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -18,6 +19,7 @@ from dura.types import BadInput, DuraError, IntArray
 
 BLOCK = 64
 """How many questions are scored at a time."""
+PARTS = ("head", "relation", "tail")
 
 
 def ask(
@@ -52,9 +54,19 @@ def _ids(graph: Graph, q: Question) -> tuple[int, int, int]:
     """Head, relation and time, as ids, of a question for a tail. A question for a head becomes (tail, reciprocal relation, ?)."""
     if q.when:
         raise BadInput(f"{q} asks for a time; `when` answers it (--when)")
-    entity = graph.entities.id(str(q.tail if q.head is None else q.head), "entity")
-    relation = graph.relations.id(q.relation, "relation") + (len(graph.relations) if q.head is None else 0)
+    entity = graph.entity(str(q.tail if q.head is None else q.head))
+    relation = graph.relation(q.relation) + (len(graph.relations) if q.head is None else 0)
     return entity, relation, time_id(graph, q.time)
+
+
+def by_names(graph: Graph, q: Question) -> tuple[Question, dict[str, str]]:
+    """The question by names, also if it was asked by labels, and the labels of its parts where they are not the names."""
+    entities = {part: given for part in ("head", "tail") if (given := getattr(q, part)) is not None}
+    names = {part: graph.entities.name(graph.entity(given)) for part, given in entities.items()}
+    relation = graph.relations.name(graph.relation(q.relation))
+    labels = {part: graph.label(name) for part, name in names.items()} | {"relation": graph.relation_label(relation)}
+    question = replace(q, relation=relation, **names)
+    return question, {part: labels[part] for part in PARTS if labels.get(part, own := getattr(question, part)) != own}
 
 
 def time_id(graph: Graph, time: str | None) -> int:
@@ -93,10 +105,12 @@ def _block(
     flags = is_known.gather(1, entity)
     if isinstance(table, Sharded):
         best, entity, flags = _best_of_all(table, k, best, entity + first, flags)
-    return [
-        Answers(question, tuple(_answers(graph, entity[i].tolist(), best[i].tolist(), flags[i].tolist())))
-        for i, question in enumerate(questions)
-    ]
+    rows = zip(questions, entity.tolist(), best.tolist(), flags.tolist(), strict=True)
+    found = []
+    for question, *row in rows:
+        named, labels = by_names(graph, question)
+        found.append(Answers(named, tuple(_answers(graph, *row)), labels))
+    return found
 
 
 def _best_of_all(table: Sharded, k: int, best: Tensor, entity: Tensor, flags: Tensor) -> tuple[Tensor, Tensor, Tensor]:

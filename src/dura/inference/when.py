@@ -10,7 +10,7 @@ import torch
 from dura.data.graph import Graph
 from dura.data.times import Times
 from dura.inference.answers import Question, TimeAnswer, TimeAnswers
-from dura.inference.predict import check_count, check_finite
+from dura.inference.predict import by_names, check_count, check_finite
 from dura.inference.score import score_facts
 from dura.models import Model
 from dura.types import BadInput, IntArray
@@ -33,9 +33,9 @@ def _times(model: Model, graph: Graph, times: Times, question: Question, k: int,
     if not question.when:
         raise BadInput(f"{question} asks for an entity; `predict` answers it")
     fact = (
-        graph.entities.id(str(question.head), "entity"),
-        graph.relations.id(question.relation, "relation"),
-        graph.entities.id(str(question.tail), "entity"),
+        graph.entity(str(question.head)),
+        graph.relation(question.relation),
+        graph.entity(str(question.tail)),
     )
     every = torch.arange(len(times.positions))  # without "no time"
     head, relation, tail = (torch.full_like(every, i) for i in fact)
@@ -47,7 +47,9 @@ def _times(model: Model, graph: Graph, times: Times, question: Question, k: int,
     best, at = scores[left].topk(min(k, len(left)))
     ids = left[at]
     rows = zip(times.names(ids.tolist()), best.tolist(), is_known[ids].tolist(), strict=True)
-    return TimeAnswers(question, tuple(TimeAnswer(name, s, rank, flag) for rank, (name, s, flag) in enumerate(rows, 1)))
+    answers = tuple(TimeAnswer(name, score, rank, flag) for rank, (name, score, flag) in enumerate(rows, 1))
+    named, labels = by_names(graph, question)
+    return TimeAnswers(named, answers, labels)
 
 
 def _known(graph: Graph, fact: tuple[int, int, int], times: IntArray) -> IntArray:

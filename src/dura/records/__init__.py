@@ -6,7 +6,8 @@ RUN/
   run.json                      {"format", "dura", "created", "graph"}; written last: with it the folder is a run
   entities.txt relations.txt    one name per line
   times.txt                     one time per line (only if facts have times)
-  labels.tsv                    entity, label (optional)
+  labels.tsv                    entity, label (optional); types.tsv and descriptions.tsv are like it, and so are
+                                relation-labels.tsv, relation-types.tsv and relation-descriptions.tsv
   facts.safetensors             train, valid, test: int32 [n, 3], [n, 4] with a time, [n, 5] with begin and end
   records.jsonl                 append-only, one JSON object per line
   checkpoints/                  see `dura.training.checkpoint`

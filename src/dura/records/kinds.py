@@ -50,6 +50,7 @@ KINDS: dict[str, Any] = {
             "unseen_entities?": {"entities": WHOLE, "ranked_facts": WHOLE},
         },
         "by?": {"*": {"*": _RANKS}},
+        "labels?": {"*": str},
     },
     "tracker": {"name": str, "id": str},
 }

@@ -130,7 +130,10 @@ def read_names(root: Path, name: str, count: int, manifest: str = "run.json") ->
 
 
 def read_pairs(root: Path, name: str, count: int) -> dict[str, str]:
-    """The labels of at most `count` names. A line is name, tab, label. Empty if there is no such file."""
+    """The labels of at most `count` names. A line is name, tab, label. Empty if there is no such file.
+
+    A name may hold tabs. A label holds none, so it is what follows the last tab.
+    """
     found: dict[str, str] = {}
     path = root / name
     try:
@@ -138,7 +141,7 @@ def read_pairs(root: Path, name: str, count: int) -> dict[str, str]:
             first, tab, label = _decoded(line, path).removesuffix("\n").rpartition("\t")
             if not tab or first in found or len(found) == count:
                 raise Damage(
-                    f"{path} is damaged: each line must be an entity, a tab and a label, with each entity at most once"
+                    f"{path} is damaged: each line must be a name, a tab and a text, with each name at most once"
                 )
             found[first] = label
     except Missing:

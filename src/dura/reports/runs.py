@@ -6,7 +6,7 @@ Only settings.toml, run.json and records.jsonl are read, so a copy without facts
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,8 @@ class Evaluation:
     protocol: Mapping[str, Any]
     groups: Mapping[str, Mapping[str, Numbers]]
     """By kind (side, relation, category, category-side) and name."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """The labels of relations in `groups`."""
 
     @property
     def headline(self) -> Numbers:
@@ -46,7 +48,8 @@ class Evaluation:
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Evaluation:
         """The evaluation that a record holds."""
-        return cls(record["split"], record.get("epoch"), record["ties"], record["protocol"], record.get("by", {}))
+        groups, labels = record.get("by", {}), record.get("labels", {})
+        return cls(record["split"], record.get("epoch"), record["ties"], record["protocol"], groups, labels)
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,8 @@ class Run:
                 found = Evaluation.of(record)
                 before = newest.get((found.split, found.filter))
                 if before is not None and before.epoch == found.epoch:
-                    found = replace(found, groups={**before.groups, **found.groups})
+                    groups, labels = {**before.groups, **found.groups}, {**before.labels, **found.labels}
+                    found = replace(found, groups=groups, labels=labels)
                 newest[found.split, found.filter] = found
         order = ("test", "valid", "train")
         return sorted(newest.values(), key=lambda found: (order.index(found.split), "static" in found.filter))

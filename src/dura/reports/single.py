@@ -174,7 +174,9 @@ def breakdowns(found: Evaluation) -> list[Block]:
         title = f"{found.split} facts by {kind.replace('-', ' and ')}"
         # Relations are sorted by their number of facts; categories and sides have a fixed order.
         names = sorted(groups, key=lambda name: -groups[name]["ranks"]) if kind == "relation" else groups
-        rows = [{kind: name, **metrics_row(groups[name])} for name in names]
+        labels = found.labels if kind == "relation" else {}
+        shown = {name: f"{name} ({labels[name]})" if name in labels else name for name in names}
+        rows = [{kind: shown[name], **metrics_row(groups[name])} for name in names]
         inside: list[Block] = [Sheet("", rows, digits=DIGITS)]
         if kind.startswith("category"):
             stem = f"{found.split}-{kind}{'-static' if 'static' in found.filter else ''}"

@@ -31,13 +31,16 @@ def read(
     test_share: float | None = None,
     split_seed: int = 0,
     split: Splitting = "random",
+    entities: str | Path | None = None,
+    relations: str | Path | None = None,
     notify: Callable[[str], None] | None = None,
 ) -> Graph:
     """Read your own graph: one file of facts, which is split for you, or a folder with train, valid and test.
 
     Like `load`, but `path` is never a catalog name. `time` names the column of times by position or header name, or the columns
     of begin and end. Head, relation and tail are then `columns`, or the columns that a well-known header names, or the first
-    three other columns. `notify` is called with a sentence for each thing worth knowing.
+    three other columns. `entities` and `relations` are files with labels, types and descriptions. `notify` is called with a
+    sentence for each thing worth knowing.
 
     >>> dura.read("facts.tsv", columns=("head", "relation", "tail"))  # doctest: +SKIP
     >>> dura.read("visits.csv", time="date"), dura.read("spans.tsv", time=("begin", "end"))  # doctest: +SKIP
@@ -55,6 +58,8 @@ def read(
         test_share=test_share,
         split_seed=split_seed,
         split=split,
+        entities=entities,
+        relations=relations,
         notify=notify,
     )
 

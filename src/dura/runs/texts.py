@@ -15,7 +15,8 @@ def texts_of(graph: Graph, own: Mapping[str, str] | None = None) -> dict[str, di
     """The text of each entity and each relation, by kind and name: `own`, or else the words of the label or of the name."""
     own = own or {}
     names = {"entities": list(graph.entities), "relations": list(graph.relations)}
-    return {kind: {name: own.get(name) or words(graph.label(name)) for name in names[kind]} for kind in KINDS}
+    labels = {"entities": graph.label, "relations": graph.relation_label}
+    return {kind: {name: own.get(name) or words(labels[kind](name)) for name in names[kind]} for kind in KINDS}
 
 
 def encode_graph(

@@ -64,8 +64,8 @@ class Trained:
         """The answers to questions for entities and for times, in the order of the questions.
 
         A question is (head, relation, tail) with None for the hole, or (head, relation, tail, time); the time "?" asks when the
-        fact holds. Known answers are left out unless `known` is true. `predict`, `predict_many`, `when`, `dura predict` and the
-        service all ask in this way.
+        fact holds. A part may be a name or a label. Known answers are left out unless `known` is true. `predict`,
+        `predict_many`, `when`, `dura predict` and the service all ask in this way.
 
         >>> model.ask([("Ann", "visits", None, "2014-05-06"), ("Ann", "visits", "Bob", "?")], k=3)  # doctest: +SKIP
         """
@@ -125,9 +125,8 @@ class Trained:
         """The ids of a fact; the id of its time is 0 if the graph has no times."""
         from dura.inference import time_id
 
-        entities, relations = self.graph.entities, self.graph.relations
-        pair = entities.id(head, "entity"), relations.id(relation, "relation")
-        return *pair, entities.id(tail, "entity"), time_id(self.graph, time)
+        graph = self.graph
+        return graph.entity(head), graph.relation(relation), graph.entity(tail), time_id(graph, time)
 
     def save(self, path: str | Path) -> Path:
         """Write a run folder with settings, graph and tables; `dura.open` reads it."""
@@ -166,6 +165,7 @@ class Trained:
                 "entities": graph.sizes.entities,
                 "relations": graph.sizes.relations,
                 "times": list(graph.times.span) if graph.times else None,
+                "labels": {"entities": len(graph.labels), "relations": len(graph.relation_labels)},
             },
             "tables": {
                 "sparse": any(isinstance(table, Csr) for table in packed),

@@ -117,7 +117,8 @@ def _described(graph: Graph, asked: Questions, counts: Sequence[int]) -> list[di
     relations, described = len(graph.relations), []
     shared = (asked.counts * (1 - own_shares(asked))).round().astype(int).tolist()
     for i, (given, relation) in enumerate(zip(asked.head.tolist(), asked.relation.tolist(), strict=True)):
-        entity, name = graph.label(graph.entities.name(given)), graph.relations.name(relation % relations)
+        entity = graph.label(graph.entities.name(given))
+        name = graph.relation_label(graph.relations.name(relation % relations))
         parts = (entity, name, "?") if relation < relations else ("?", name, entity)
         described.append(
             {
@@ -159,12 +160,12 @@ def _read(graph: Graph, path: Path) -> Questions:
 
     at = []
     for question in read_questions(path):
-        relation = graph.relations.id(question.relation, "relation")
+        relation = graph.relation(question.relation)
         if question.time is not None:
             raise BadInput(
                 f"{path}: {question} has a time, but a projection shows the answers at any time; leave the time out"
             )
-        given = graph.entities.id(question.head or question.tail or "", "entity")
+        given = graph.entity(question.head or question.tail or "")
         asked = relation if question.tail is None else relation + len(graph.relations)
         found = int(graph.known_ever.find(np.array([given]), np.array([asked]))[0])
         if found < 0:
