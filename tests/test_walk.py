@@ -16,8 +16,8 @@ from dura.__main__ import app
 from walks import files_of
 
 CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
-MOST_OF_A_FACT, MOST_OF_A_QUESTION = 20, 12
-MOST_OF_DATA = 7
+MOST_OF_A_FACT, MOST_OF_A_QUESTION = 23, 12
+MOST_OF_DATA = 10
 AROUND = {
     "cli/main.py": "finds the command",
     "cli/common.py": "prints",
@@ -54,11 +54,15 @@ AROUND = {
     "data/descriptions.py": "labels, which this graph does not have",
     "data/names.py": "reads the names of the run folder",
     "data/catalog.py": "is this the name of a known graph?",
+    "cli/reading.py": "options",
+    "data/sheet.py": "rows that are handed around",
+    "data/words.py": "what the first row would say as a header",
+    "data/sources/*.py": "is this a database?",
     "data/leaks.py": "counts for a note",
     "data/readoff.py": "says what test facts can be read off train",
 }
 """What else runs, and why it is no part of a walk: no fact and no question passes through it."""
-PLAIN = {"loading", "readers", "separated", "vocabulary", "split", "graph", "questions"}
+PLAIN = {"loading", "opening", "readers", "separated", "recognition", "facts", "vocabulary", "split", "graph", "questions"}
 
 
 @pytest.fixture
@@ -76,7 +80,7 @@ def test_a_plain_file_passes_few_files_of_the_data_room(facts: Path) -> None:
         graphs.append(graph)
         assert len(graph.questions) and len(graph.known)
 
-    walked = [file for file in files_of(walk) if file.startswith("data/") and file not in AROUND]
+    walked = [file for file in files_of(walk) if file.startswith("data/") and not around(file)]
     assert {file.removeprefix("data/").removesuffix(".py") for file in walked} == PLAIN, walked
     assert len(walked) <= MOST_OF_DATA, walked
     assert graphs[0].sizes.entities == 30
@@ -105,6 +109,10 @@ def test_imports_are_no_part_of_a_walk() -> None:
     assert done.stdout.split() == ["data/catalog.py"]
 
 
+def around(file: str) -> bool:
+    return any(fnmatch.fnmatch(file, pattern) for pattern in AROUND)
+
+
 def listed(heading: str) -> list[str]:
     """The files of a numbered list in CONTRIBUTING."""
     section = CONTRIBUTING.read_text("utf-8").partition(f"### {heading}\n")[2].partition("\n#")[0]
@@ -117,7 +125,7 @@ def compared(heading: str, walked: list[str], most: int) -> None:
     assert 0 < len(walk) == len(set(walk)) <= most
     assert [file for file in walk if file not in walked] == [], "listed in CONTRIBUTING, but did not run"
     others = [file for file in walked if file not in walk]
-    strange = [file for file in others if not any(fnmatch.fnmatch(file, pattern) for pattern in AROUND)]
+    strange = [file for file in others if not around(file)]
     assert strange == [], "ran, but is neither on the walk in CONTRIBUTING nor known to be around it"
 
 

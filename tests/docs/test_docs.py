@@ -281,6 +281,8 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Outputs:
         "dura data get": ["data", "get", "umls"],
         "dura data check": ["data", "check", "nations"],
         "dura data pack": ["data", "pack", "nations", "--out", str(home / "stored")],
+        "dura data import": ["data", "import", "nations", "--out", str(home / "imported")],
+        "dura data export": ["data", "export", "nations", str(home / "nations.csv")],
         "dura data synth": ["data", "synth", "--entities", "200", "--facts", "1000", "--out", str(home / "made")],
     }
     runner = CliRunner(env={"DURA_DATA": ""})

@@ -60,6 +60,11 @@ class Reading:
             "other away, a share of each relation, or the latest [default: random]."
         ),
     ] = None
+    entities: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="A file with labels, types and descriptions of entities."),
+    ] = None
+    relations: Annotated[str | None, typer.Option(metavar="FILE", help="The same for relations.")] = None
     query: Annotated[
         str | None,
         typer.Option(

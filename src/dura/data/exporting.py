@@ -81,7 +81,8 @@ def _write(write: Callable[[pl.DataFrame, Path], None], frame: pl.DataFrame, pat
 
 def _frames(graph: Graph) -> dict[str, pl.DataFrame]:
     """The files of a folder. Splits without facts are left out."""
-    frames = {split: facts_frame(graph, graph.facts(split)) for split in SPLITS if len(graph.facts(split))}
+    splits = (split for split in SPLITS if len(graph.facts(split)))
+    frames: dict[str, pl.DataFrame] = {split: facts_frame(graph, graph.facts(split)) for split in splits}
     for kind, names, about in (
         ("entities", graph.entities, graph.about_entities),
         ("relations", graph.relations, graph.about_relations),
