@@ -124,7 +124,7 @@ def test_the_doctor_shows_labels() -> None:
     facts += [(tail, "P36", head) for head, _, tail in facts]
     unseen, labels = [("e0", "P47", "x")], {"P17": "country", "P36": "capital", "P47": "border"}
     graph = dura.from_facts(facts, [], unseen, labels={"x": "Xanten"}, relation_labels=labels)
-    lines = {finding.topic: finding.details.get("lines") for finding in check(graph).findings}
+    lines = {finding.topic: finding.details.get("lines", []) for finding in check(graph).findings}
     assert lines["leaks"][0].startswith("P17 (country) inverts P36 (capital) in 100% of its 40 facts")
     assert (lines["entities"], lines["relations"]) == (["x (Xanten)"], ["P47 (border)"])
 

@@ -110,7 +110,8 @@ def test_a_client_gets_what_the_model_answers(home: Path, name: str, monkeypatch
     tables = {"dense": (False, "float32"), "sparse": (True, "float32"), "smallest": (True, "int8")}[name]
     assert (about["tables"]["sparse"], about["tables"]["dtype"]) == tables
     assert (about["run"], about["model"], about["rank"]) == (name, "complex", 10)
-    assert about["graph"] == {"name": "nations", "entities": 14, "relations": 55, "times": None}
+    sizes = {"name": "nations", "entities": 14, "relations": 55, "times": None}
+    assert about["graph"] == {**sizes, "labels": {"entities": 0, "relations": 0}}
     if name == "dense":
         assert about["tables"]["bytes"] == 4 * 20 * (14 + 2 * 55)
     assert one == trained.predict(head="usa", relation="embassy", k=3, known=True).to_dict()

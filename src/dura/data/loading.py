@@ -161,21 +161,8 @@ def load(
     >>> load("nations")
     Graph('nations': 14 entities, 55 relations, 1,592 train + 199 valid + 201 test facts)
     """
-    options = ReadOptions(
-        columns=columns,
-        header=header,
-        separator=separator,
-        skip_bad=skip_bad,
-        time=time,
-        time_format=time_format,
-        time_unit=time_unit,
-        time_zone=time_zone,
-        query=query,
-        most_gb=most_gb,
-        format=format,
-        entities=entities,
-        relations=relations,
-    )
+    times = (time, time_format, time_unit, time_zone)
+    options = ReadOptions(columns, header, separator, skip_bad, *times, query, most_gb, format, entities, relations)
     shares = Shares(valid_share, test_share, split_seed, split)
     loaded = load_with_notes(source, options, shares, progress=progress)
     tell(loaded.notes, notify)
