@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,19 @@ def test_ten_steps_lower_the_loss(name: str) -> None:
     t = trainer(name, Plan(batch=10_000))
     losses = [t.step(t.questions)[0] for _ in range(11)]
     assert losses[-1] < losses[0]
+
+
+def test_a_step_keeps_nothing_of_earlier_steps(name: str) -> None:
+    t = trainer(name, Plan(batch=10_000))
+
+    def tensors_after(steps: int) -> int:
+        for _ in range(steps):
+            t.step(t.questions)
+        gc.collect()
+        return sum(issubclass(type(each), Tensor) for each in gc.get_objects())
+
+    tensors_after(2)
+    assert tensors_after(2) == tensors_after(5)
 
 
 @pytest.mark.parametrize("candidates", ["all", "negatives"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
+from weakref import ref
 
 import numpy as np
 import torch
@@ -254,7 +255,7 @@ class Encoded(Table):
         table = cls(live.detach(), live.requires_grad)
         assert isinstance(table, Encoded)
         table.live, table.heard, table.spent = live, heard, False
-        table.token = _Token.apply(anchor, table) if live.requires_grad else anchor  # type: ignore[no-untyped-call]
+        table.token = _Token.apply(anchor, ref(table)) if live.requires_grad else anchor  # type: ignore[no-untyped-call]
         return table
 
     def read(self, index: Tensor) -> Tensor:
@@ -283,13 +284,15 @@ class _Token(torch.autograd.Function):
     """A zero whose backward takes the collected gradient through the encoder."""
 
     @staticmethod
-    def forward(ctx: Any, anchor: Tensor, table: Encoded) -> Tensor:
+    def forward(ctx: Any, anchor: Tensor, table: ref[Encoded]) -> Tensor:
+        # The table holds the token. If the token held the table, nothing could free this circle: it goes through autograd.
         ctx.table = table
         return anchor.new_zeros(())
 
     @staticmethod
     def backward(ctx: Any, *_: Tensor) -> tuple[None, None]:
-        table: Encoded = ctx.table
+        table = ctx.table()
+        assert table is not None, "the model keeps the rows that it was asked for last"
         with torch.enable_grad():
             total = table.live.flatten() @ table.gradient().flatten()
         table.spent = True
