@@ -224,14 +224,25 @@ def _first(frame: pl.DataFrame, column: str, most: int, origin: str, notes: list
 
 def _types(frame: pl.DataFrame, origin: str, notes: list[str]) -> dict[str, tuple[str, ...]]:
     """The types of each name, each once, in the order of the rows."""
-    parts = frame.select("name", pl.col("type").str.replace_all("|", ";", literal=True).str.split(";")).explode("type")
-    parts = parts.with_columns(pl.col("type").str.strip_chars(" ").str.head(MOST_TYPE)).filter(pl.col("type") != "")
-    lists = parts.unique(maintain_order=True).group_by("name", maintain_order=True).agg("type")
-    if many := int((lists["type"].list.len() > MOST_TYPES).sum()):
-        notes.append(f"{origin}: of {many:,} names with more than {MOST_TYPES} types, the first {MOST_TYPES} are used")
-    same: dict[tuple[str, ...], tuple[str, ...]] = {}  # few sets of types are those of many names
-    found = (tuple(types) for types in lists["type"].list.head(MOST_TYPES).to_list())
-    return {name: same.setdefault(types, types) for name, types in zip(lists["name"].to_list(), found, strict=True)}
+    rows = frame.filter(pl.col("type") != "")
+    parsed = {text: _split(text) for text in rows["type"].unique().to_list()}  # few texts are those of many names
+    found: dict[str, tuple[str, ...]] = {}
+    for name, text in zip(rows["name"].to_list(), rows["type"].to_list(), strict=True):
+        types = parsed[text]
+        before = found.setdefault(name, types)
+        if before is not types:
+            found[name] = tuple(dict.fromkeys((*before, *types)))[: MOST_TYPES + 1]
+    found = {name: types for name, types in found.items() if types}
+    if many := [name for name, types in found.items() if len(types) > MOST_TYPES]:
+        names = "1 name has" if len(many) == 1 else f"{len(many):,} names have"
+        notes.append(f"{origin}: {names} more than {MOST_TYPES} types; the first {MOST_TYPES} are used")
+        found |= {name: found[name][:MOST_TYPES] for name in many}
+    return found
+
+
+def _split(text: str) -> tuple[str, ...]:
+    parts = (part.strip()[:MOST_TYPE] for part in text.replace("|", ";").split(";"))
+    return tuple(dict.fromkeys(part for part in parts if part))[: MOST_TYPES + 1]
 
 
 def _used(origin: str, places: Mapping[str, int], header: tuple[str, ...] | None) -> str:
