@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -127,6 +128,12 @@ def test_bad_lines_are_named(tmp_path: Path) -> None:
     for end in (b'<http://a> <http://b> "open .\n', b"<http://a> <http://b> <http://\xff> .\n"):
         with pytest.raises(BadInput, match=r"a\.nt:2: "):  # the parser cannot go on after these, so nothing is skipped
             read(tmp_path, "nt", good.encode() + end + good.encode())
+
+
+def test_without_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyoxigraph", None)
+    with pytest.raises(BadInput, match=r"RDF files need pyoxigraph; install it with: pip install 'dura-kge\[rdf\]'"):
+        read(tmp_path, "nt", "")
 
 
 def test_damage_inside_of_a_compressed_file(tmp_path: Path) -> None:
