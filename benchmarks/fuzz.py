@@ -35,8 +35,10 @@ SEEDS: dict[str, list[bytes]] = {
     "ttl": [b"@prefix a: <http://a/> .\na:b a:r a:c, a:d ; a:s [ a:t a:e ] .\n"],
     "trig": [b"@prefix a: <http://a/> .\na:g { a:b a:r a:c . }\n"],
     "rdf": [
-        b'<?xml version="1.0"?><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:a="http://a/">'
-        b'<rdf:Description rdf:about="http://a/b"><a:r rdf:resource="http://a/c"/></rdf:Description></rdf:RDF>'
+        (
+            b'<?xml version="1.0"?><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:a="http://a/">'
+            b'<rdf:Description rdf:about="http://a/b"><a:r rdf:resource="http://a/c"/></rdf:Description></rdf:RDF>'
+        )
     ],
     "parquet": [],
     "arrow": [],
@@ -78,7 +80,8 @@ def seeds(name: str, folder: Path) -> Path:
 
 def read(name: str, data: bytes, path: Path) -> str:
     """Read an input as dura.load does. The first byte says how it is compressed, and which options are given."""
-    from dura.data.loading import Shares, load_with_notes
+    from dura.data.assembly import Shares
+    from dura.data.loading import load_with_notes
     from dura.data.readers import ReadOptions
     from dura.types import BadInput
 
@@ -101,7 +104,7 @@ def read(name: str, data: bytes, path: Path) -> str:
 
 def child(name: str, inputs: int, folder: Path) -> None:
     """Fuzz one format in this process."""
-    import atheris
+    import atheris  # type: ignore[import-untyped, unused-ignore]
 
     with atheris.instrument_imports(include=["dura.data"]):
         from dura.data import loading, separated  # noqa: F401

@@ -62,7 +62,18 @@ AROUND = {
     "data/readoff.py": "says what test facts can be read off train",
 }
 """What else runs, and why it is no part of a walk: no fact and no question passes through it."""
-PLAIN = {"loading", "opening", "readers", "separated", "recognition", "facts", "vocabulary", "split", "graph", "questions"}
+PLAIN = {
+    "loading",
+    "opening",
+    "readers",
+    "separated",
+    "recognition",
+    "facts",
+    "vocabulary",
+    "split",
+    "graph",
+    "questions",
+}
 
 
 @pytest.fixture

@@ -79,9 +79,9 @@ def test_a_file_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     opened = []
     real = Path.open
 
-    def counted(self: Path, *given: str) -> object:
+    def counted(self: Path, mode: str) -> object:
         opened.append(self)
-        return real(self, *given)
+        return real(self, mode)
 
     monkeypatch.setattr(Path, "open", counted)
     assert load(path, time=3).sizes.times == 2

@@ -10,9 +10,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from dura.data.assembly import Loaded
 from dura.data.doctor import check
 from dura.data.graph import Graph
-from dura.data.loading import Loaded, load, load_with_notes
+from dura.data.loading import load, load_with_notes
 from dura.data.memory import from_facts
 from dura.data.readers import ReadOptions
 from dura.types import BadInput
@@ -73,7 +74,8 @@ def test_columns_are_recognised_by_name(tmp_path: Path, header: str, order: str)
     assert right(loaded)
     assert not loaded.warnings
     titles = header.split(",")
-    assert f"relation = {titles[order.index('r')]!r}" in loaded.notes[0]
+    if "_start" not in titles:  # the names of apoc, which Neo4j's reader knows
+        assert f"relation = {titles[order.index('r')]!r}" in loaded.notes[0]
     assert f"({', '.join(FACTS[0])})" in loaded.notes[0]
     frame = pl.DataFrame({title: [row[at] for row in rows] for at, title in enumerate(titles)})
     assert right(from_facts(frame))

@@ -229,9 +229,9 @@ def test_rows_and_frames_with_times() -> None:
     assert from_facts(wide, valid_share=0, test_share=0).digest == graph.digest
     years = np.array([[0, 0, 1, 1990], [1, 0, 0, 1985]])
     assert named(from_facts(years, valid_share=0, test_share=0))[0] == ("0", "0", "1", "1990")
-    with pytest.raises(BadInput, match=r"fact 1 of train ends at '1', before it begins at '2'"):
+    with pytest.raises(BadInput, match=r"train:2: the end 1 is before the begin 2"):
         from_facts([("a", "r", "b", 1, 2), ("a", "r", "b", 2, 1)])
-    with pytest.raises(BadInput, match=r"the time '2014-02-30' of train is not a date of the calendar"):
+    with pytest.raises(BadInput, match=r"train:1: the time 2014-02-30 is not a date of the calendar"):
         from_facts([("a", "r", "b", "2014-02-30")])
     with pytest.raises(BadInput, match=r"fact 1 of train is \('a', 'r', 'b'\)"):
         from_facts([("a", "r", "b", 1), ("a", "r", "b")])

@@ -153,8 +153,9 @@ def import_(
 
         zcat links.nt.gz | dura data import - --format nt --out graphs/links
     """
+    from dura.data.assembly import tell
     from dura.data.exporting import import_graph
-    from dura.data.loading import as_said, tell
+    from dura.data.loading import as_said
 
     options, shares = as_said(reading.graph(source), reading.time)
     loaded, files = import_graph(source, out, options, shares, split=reading.split is not None)
@@ -187,8 +188,9 @@ def export(
 
         dura data export graphs/mine shared/mine --to tsv
     """
+    from dura.data.assembly import tell
     from dura.data.exporting import export_graph, import_options
-    from dura.data.loading import as_said, load_with_notes, tell
+    from dura.data.loading import as_said, load_with_notes
 
     options, shares = as_said(reading.graph(source), reading.time)
     loaded = load_with_notes(source, options, import_options(shares, reading.split is not None))

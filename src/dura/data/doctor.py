@@ -14,10 +14,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from dura.data.assembly import Loaded, Shares
 from dura.data.categories import CATEGORIES, relation_categories
 from dura.data.graph import Graph, common, frame
 from dura.data.leaks import Leak
-from dura.data.loading import Loaded, Shares, load_with_notes
+from dura.data.loading import load_with_notes
 from dura.data.readers import ReadOptions
 from dura.data.readoff import ADVICE, MUCH, read_off
 from dura.data.times import Times

@@ -14,9 +14,10 @@ from urllib.parse import quote
 
 import polars as pl
 
+from dura.data.assembly import Loaded, Shares
 from dura.data.descriptions import Descriptions
 from dura.data.graph import Graph
-from dura.data.loading import Loaded, Shares, load_with_notes
+from dura.data.loading import load_with_notes
 from dura.data.readers import FACT, FACTS, ReadOptions
 from dura.data.vocabulary import Vocabulary
 from dura.records import disk_error

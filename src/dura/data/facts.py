@@ -13,10 +13,13 @@ from pathlib import Path
 import polars as pl
 
 from dura.data.dates import Rule, decide
+from dura.data.describing import Aspect, Role, described_columns, from_columns
+from dura.data.descriptions import Descriptions
 from dura.data.readers import FACT, FACTS, ReadOptions, Roles, read_sheet
 from dura.data.recognition import ENOUGH, Plan, recognise
 from dura.data.separated import Lines
 from dura.data.sheet import BadLine, BadLines, Sheet
+from dura.data.sources.found import Described
 from dura.data.times import turned
 from dura.types import BadInput, Split
 
@@ -42,6 +45,8 @@ class FileColumns:
     notes: list[str]
     plan: Plan
     warnings: list[str] = field(default_factory=list)
+    entities: Descriptions = field(default_factory=Descriptions)
+    relations: Descriptions = field(default_factory=Descriptions)
 
     @property
     def chosen(self) -> tuple[int | str, ...] | None:
@@ -78,27 +83,57 @@ def facts_of(
         bad.stop(options.skip_bad)
         raise BadInput(f"{sheet.origin} holds no facts")
     plan = recognise(sheet, options, roles, like)
-    rows = _fields(sheet, plan, bad)
+    beside = _beside(plan)
+    rows = _fields(sheet, plan, bad, beside)
     bad.stop(options.skip_bad)
     if not len(rows):
         raise BadInput(f"{sheet.origin} holds no facts")
-    columns = [rows[role] for role in rows.columns[1:]]
+    columns = [rows[role] for role in plan.roles]
     warnings = [*plan.warnings]
     notes = [*sheet.notes, *plan.notes]
     if doubt and plan.roles[: len(FACT)] == FACT:
         warnings += _implausible(sheet.origin, plan, columns[1], like is not None)
         warnings += _header_warnings(sheet, plan, options, rows)
-        notes = [*sheet.notes, *([] if like else _summary(sheet, plan, columns)), *plan.notes]
-    return FileColumns(sheet.origin, columns, rows["line"], bad.first, bad.total, notes, plan, warnings)
+        notes = [*sheet.notes, *([] if like else _summary(sheet, plan, columns, beside)), *plan.notes]
+    entities, relations = _descriptions(sheet, rows, beside)
+    return FileColumns(
+        sheet.origin, columns, rows["line"], bad.first, bad.total, notes, plan, warnings, entities, relations
+    )
 
 
-def _fields(sheet: Sheet, plan: Plan, bad: BadLines) -> pl.DataFrame:
+Beside = dict[tuple[Role, Aspect], int]
+"""The positions of columns that describe heads, relations and tails."""
+
+
+def _beside(plan: Plan) -> Beside:
+    """The columns that describe what a fact is about, if the titles name both."""
+    if plan.titles is None or plan.roles[: len(FACT)] != FACT:
+        return {}
+    return {what: at for what, at in described_columns(plan.titles).items() if at not in plan.positions}
+
+
+def _descriptions(sheet: Sheet, rows: pl.DataFrame, beside: Beside) -> tuple[Descriptions, Descriptions]:
+    """What the source says about entities and relations, in columns next to the facts or elsewhere."""
+    entities, relations = Descriptions(), Descriptions()
+    if beside:
+        named: dict[Role, pl.Series] = {"head": rows["head"], "relation": rows["relation"], "tail": rows["tail"]}
+        texts = {what: rows[f"{what[0]} {what[1]}"] for what in beside}
+        one, other = from_columns(sheet.origin, named, texts)
+        entities, relations = one.about, other.about
+    if isinstance(sheet, Described):
+        entities = entities.over(sheet.entities.finished())
+        relations = relations.over(sheet.relations.finished())
+    return entities, relations
+
+
+def _fields(sheet: Sheet, plan: Plan, bad: BadLines, beside: Beside) -> pl.DataFrame:
     """The wanted columns of the good rows. Rows of a wrong width or with an empty name are bad."""
     if isinstance(sheet, Lines):
         sheet = _of_good_width(sheet, plan, bad)
-    fields = sheet.take(plan.positions)
+    fields = sheet.take([*plan.positions, *beside.values()])
     assert sheet.numbers is not None
-    named = [fields.to_series(at).alias(role) for at, role in enumerate(plan.roles)]
+    titles = [*plan.roles, *(f"{role} {aspect}" for role, aspect in beside)]
+    named = [fields.to_series(at).alias(title) for at, title in enumerate(titles)]
     needed = plan.roles[: len(FACT)] if plan.roles[: len(FACT)] == FACT else plan.roles
     rows = pl.DataFrame([sheet.numbers.alias("line"), *named]).slice(1 if plan.header else 0)
     rows = rows.with_columns(pl.col(plan.roles).fill_null(""))
@@ -153,7 +188,7 @@ def _dated(part: FileColumns, rule: Rule, skip: bool) -> FileColumns:
     """The facts of one split with times as the rule reads them."""
     every = FACTS[len(part.columns) - len(FACT)]
     roles = every[len(FACT) :]
-    if not roles:
+    if not roles or not len(part):
         return part
     readings = [rule.apply(column) for column in part.columns[len(FACT) :]]
     names = [column.alias(role) for column, role in zip(part.columns, FACT, strict=False)]
@@ -176,13 +211,14 @@ def _dated(part: FileColumns, rule: Rule, skip: bool) -> FileColumns:
 # -- what the user is told ----------------------------------------------------------------------------------------------
 
 
-def _summary(sheet: Sheet, plan: Plan, columns: list[pl.Series]) -> list[str]:
+def _summary(sheet: Sheet, plan: Plan, columns: list[pl.Series], beside: Beside) -> list[str]:
     """Which column is used for what, which are not used, and one fact."""
+    described = "".join(f", {aspect} of the {role} = {plan.title(at)}" for (role, aspect), at in beside.items())
     used = ", ".join(f"{role} = {plan.title(at)}" for role, at in zip(plan.roles, plan.positions, strict=True))
-    unused = [plan.title(at) for at in range(sheet.width) if at not in plan.positions]
+    unused = [plan.title(at) for at in range(sheet.width) if at not in (*plan.positions, *beside.values())]
     more = f"; not used: {', '.join(unused[:5])}{' and more' if len(unused) > 5 else ''}" if unused else ""
     fact = ", ".join(value[:60] for value in (column[0] for column in columns) if value)
-    return [f"{Path(sheet.origin).name}: {used}{more}; for example ({fact})"]
+    return [f"{Path(sheet.origin).name}: {used}{described}{more}; for example ({fact})"]
 
 
 def _implausible(origin: str, plan: Plan, relations: pl.Series, later: bool) -> list[str]:

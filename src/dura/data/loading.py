@@ -11,80 +11,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-
-import numpy as np
-import polars as pl
 
 from dura.config import GraphSettings
 from dura.config.sections import Splitting, Unit
 from dura.data import catalog, download
-from dura.data import split as splitting
-from dura.data.facts import FileColumns, dated, facts_of, read_columns
-from dura.data.graph import Graph, common, distinct
+from dura.data.assembly import Loaded, Notify, Shares, following, of_parts, of_sheets, tell
+from dura.data.facts import FileColumns, read_columns
+from dura.data.graph import Graph
 from dura.data.layouts import LAYOUTS
 from dura.data.opening import MOST_GB, STANDARD_INPUT, endings, stem
-from dura.data.readers import (
-    FACT,
-    MANIFEST,
-    READERS,
-    ColumnChoice,
-    ReadOptions,
-    split_files,
-)
-from dura.data.readoff import told
-from dura.data.sheet import BadLine
+from dura.data.readers import MANIFEST, READERS, ColumnChoice, ReadOptions, split_files
+from dura.data.sources import Loader, folder_kind
 from dura.data.sources.databases import graph_name, is_database, read_database, without_secrets
-from dura.data.times import Times, times_of
-from dura.data.vocabulary import Vocabulary
-from dura.types import SPLITS, BadInput, IntArray, Split
-
-Notify = Callable[[str], None]
-Names = list[pl.Series]
-"""Columns of names: the heads, relations and tails of a split, and its times, or begins and ends."""
-
-
-@dataclass(frozen=True)
-class Shares:
-    """How many facts are held out for a split that is missing, and which. None is a tenth, at most 10,000 facts."""
-
-    valid: float | None = None
-    test: float | None = None
-    seed: int = 0
-    how: Splitting = "random"
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """A graph and what was noticed while it was read."""
-
-    graph: Graph
-    reading: list[str] = field(default_factory=list)
-    """Sentences about a recognised header, skipped lines, the split that was made."""
-    repeated: dict[Split, int] = field(default_factory=dict)
-    """How many facts of each split were repeated."""
-    overlap: int = 0
-    """How many test facts are also in train or valid."""
-    bad: list[BadLine] = field(default_factory=list)
-    """The first bad lines, at most ten per file."""
-    skipped: int = 0
-    """How many lines were bad."""
-    columns: tuple[int | str, ...] | None = None
-    """All columns that were used, if columns or a time were chosen."""
-    warnings: list[str] = field(default_factory=list)
-    """Sentences about what looks wrong, each with the option that changes it."""
-
-    @property
-    def notes(self) -> list[str]:
-        """Everything that the user should know, as sentences."""
-        notes = [*self.reading, *(f"warning: {warning}" for warning in self.warnings)]
-        for part, count in self.repeated.items():
-            if count:
-                notes.append(f"{part}: {_facts(count)} repeated, counted once")
-        if self.overlap:
-            notes.append(f"test: {_facts(self.overlap)} also in train or valid, so results will look too good")
-        return notes
+from dura.types import SPLITS, BadInput, Split
 
 
 def load_graph(settings: GraphSettings, notify: Callable[[str], None] | None = None) -> Graph:
@@ -169,13 +110,6 @@ def load(
     return loaded.graph
 
 
-def tell(notes: list[str], notify: Notify | None) -> None:
-    """Call `notify` with each note."""
-    if notify is not None:
-        for note in notes:
-            notify(note)
-
-
 def load_with_notes(
     source: str | Path,
     options: ReadOptions | None = None,
@@ -186,7 +120,8 @@ def load_with_notes(
     """As `load`, but returns notes, repeated facts and bad lines together with the graph."""
     options, shares = options or ReadOptions(), shares or Shares()
     if isinstance(source, str) and is_database(source):
-        return _load_database(source, options, shares)
+        sheet = read_database(source, options)
+        return _described(of_sheets(graph_name(source), {"train": sheet}, options, shares), {}, options)
     listing = None if _is_path(source) else catalog.find(str(source))
     if listing is not None:
         return _load_named(listing, options, shares, progress)
@@ -195,6 +130,8 @@ def load_with_notes(
         return _load_stored(path, options, shares)
     if path == STANDARD_INPUT:
         return _load_files("facts", {"train": path}, options, shares)
+    if path.is_dir() and (foreign := folder_kind(path)) is not None:
+        return _load_foreign(path, foreign, options, shares)
     if path.is_dir():
         return _load_files(path.resolve().name, _folder_files(path), options, shares)
     if not path.exists() and not _is_path(source) and endings(path)[0] not in READERS:
@@ -202,14 +139,15 @@ def load_with_notes(
     return _load_files(stem(path), {"train": path}, options, shares)
 
 
-def _load_database(source: str, options: ReadOptions, shares: Shares) -> Loaded:
-    """The rows of a query."""
-
-    def read(_: Path, options: ReadOptions, *__: object) -> FileColumns:
-        return facts_of(read_database(source, options), options)
-
-    name = graph_name(source)
-    return _load_files(name, {"train": Path(name)}, options, shares, read)
+def _load_foreign(folder: Path, load: Loader, options: ReadOptions, shares: Shares) -> Loaded:
+    """A folder that another program wrote."""
+    found = load(folder, options)
+    loaded = of_sheets(folder.resolve().name, found.sheets, options, shares)
+    graph = loaded.graph
+    entities, _ = found.entities.finished().over(graph.about_entities).only(graph.entities)
+    relations, _ = found.relations.finished().over(graph.about_relations).only(graph.relations)
+    loaded = replace(loaded, graph=graph.described(entities, relations), reading=[*found.notes, *loaded.reading])
+    return _described(loaded, {}, options)
 
 
 def _load_stored(folder: Path, options: ReadOptions, shares: Shares) -> Loaded:
@@ -278,25 +216,12 @@ def _load_files(
     shares: Shares,
     read: Callable[..., FileColumns] = read_columns,
 ) -> Loaded:
-    """The graph of these files. If only the time is named, train decides on the columns of all splits."""
-    parts: dict[Split, FileColumns] = {"train": read(files["train"], options)}
-    plan = parts["train"].plan
-    if options.time is not None:
-        options = replace(options, columns=parts["train"].chosen, time=None)
-    parts |= {part: read(files[part], options, None, plan) for part in SPLITS[1:] if part in files}
-    parts, noted, doubts = dated(parts, options)
-    reading = [note for part, one in parts.items() for note in (*one.notes, *_skipped(files[part], one))] + noted
-    warnings = [warning for one in parts.values() for warning in one.warnings] + doubts
-    loaded = assemble(name, {part: one.columns for part, one in parts.items()}, {}, shares)
-    loaded = _described(loaded, files, options)
-    return replace(
-        loaded,
-        reading=[*reading, *loaded.reading],
-        bad=[bad for one in parts.values() for bad in one.bad],
-        skipped=sum(one.skipped for one in parts.values()),
-        columns=options.chosen,
-        warnings=[*warnings, *loaded.warnings],
-    )
+    """The graph of these files. Train decides on the columns of all splits."""
+    train = read(files["train"], options)
+    parts: dict[Split, FileColumns] = {"train": train}
+    later = following(train, options)
+    parts |= {part: read(files[part], later, None, train.plan) for part in SPLITS[1:] if part in files}
+    return _described(of_parts(name, parts, options, shares), files, options)
 
 
 def _described(loaded: Loaded, files: Mapping[str, Path], options: ReadOptions) -> Loaded:
@@ -307,63 +232,3 @@ def _described(loaded: Loaded, files: Mapping[str, Path], options: ReadOptions) 
 
     graph, notes, warnings = with_files(loaded.graph, files, options)
     return replace(loaded, graph=graph, reading=[*loaded.reading, *notes], warnings=[*loaded.warnings, *warnings])
-
-
-def _skipped(path: Path, read: FileColumns) -> list[str]:
-    if not read.skipped:
-        return []
-    lines = "1 bad line" if read.skipped == 1 else f"{read.skipped:,} bad lines"
-    return [f"{path.name}: {lines} skipped, first {read.bad[0]}"]
-
-
-def assemble(name: str, names: Mapping[Split, Names], labels: Mapping[str, str], shares: Shares) -> Loaded:
-    """A graph from columns of names. Missing splits are taken out of train."""
-    columns = list(names.values())
-    entities = Vocabulary(pl.concat([column for head, _, tail, *_ in columns for column in (head, tail)]))
-    relations = Vocabulary(pl.concat([relation for _, relation, *_ in columns]))
-    stamps = times_of(name, names) if any(len(given) > len(FACT) for given in columns) else None
-    facts: dict[Split, IntArray] = {}
-    repeated: dict[Split, int] = {}
-    for part, (head, relation, tail, *_) in names.items():
-        ids = [entities.ids(head), relations.ids(relation), entities.ids(tail)]
-        facts[part] = distinct(np.column_stack(ids if stamps is None else [*ids, *stamps.ids[part]]))
-        repeated[part] = len(head) - len(facts[part])
-    reading = _complete(facts, shares, None if stamps is None else stamps.times)
-    graph = Graph(
-        name,
-        entities,
-        relations,
-        labels={entity: label for entity, label in labels.items() if entity in entities},
-        times=None if stamps is None else stamps.times,
-        train=facts["train"],
-        valid=facts["valid"],
-        test=facts["test"],
-    )
-    overlap = len(common(graph.test, np.concatenate([graph.train, graph.valid])))
-    return Loaded(graph, reading, repeated, overlap)
-
-
-def _complete(facts: dict[Split, IntArray], shares: Shares, times: Times | None) -> list[str]:
-    """Take missing splits out of train, and say so."""
-    if "valid" in facts and "test" in facts:
-        given = bool(shares.valid or shares.test)
-        unused = ["the shares of valid and test are"] * given + ["the way to split is"] * (shares.how != "random")
-        return [f"{what} not used: the graph comes with both" for what in unused]
-    parts = splitting.split(
-        facts["train"],
-        valid_share=0 if "valid" in facts else shares.valid,
-        test_share=0 if "test" in facts else shares.test,
-        seed=shares.seed,
-        how=shares.how,
-        undated=None if times is None else len(times.positions),
-    )
-    made = [part for part in SPLITS if part not in facts]
-    facts["train"] = parts.train
-    for part in made:
-        facts[part] = parts.valid if part == "valid" else parts.test
-    nothing_wanted = shares.valid == shares.test == 0
-    return [] if nothing_wanted else told(facts, made, shares.how, shares.seed, times)
-
-
-def _facts(count: int) -> str:
-    return "1 fact" if count == 1 else f"{count:,} facts"

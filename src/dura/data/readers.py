@@ -82,7 +82,20 @@ READERS = {
     ".tsv": "separated.read_tsv",
     ".txt": "separated.read_tsv",
     ".tab": "separated.read_tsv",
-    ".csv": "separated.read_csv",
+    ".csv": "sources.neo4j.read_any_csv",
+    ".parquet": "sources.columnar.read_parquet",
+    ".arrow": "sources.columnar.read_arrow",
+    ".feather": "sources.columnar.read_arrow",
+    ".ipc": "sources.columnar.read_arrow",
+    ".jsonl": "sources.jsonl.read_jsonl",
+    ".ndjson": "sources.jsonl.read_jsonl",
+    ".nt": "sources.rdf.read_ntriples",
+    ".nq": "sources.rdf.read_nquads",
+    ".ttl": "sources.rdf.read_turtle",
+    ".trig": "sources.rdf.read_trig",
+    ".rdf": "sources.rdf.read_xml",
+    ".owl": "sources.rdf.read_xml",
+    ".xml": "sources.rdf.read_xml",
 }
 """Ending -> module and function of its Reader, imported when a file needs it. An ending of COMPRESSIONS may follow."""
 MANIFEST = "graph.json"

@@ -17,8 +17,8 @@ import numpy as np
 
 from dura.config import Component, Experiment
 from dura.data import doctor
+from dura.data.assembly import Shares
 from dura.data.graph import Graph
-from dura.data.loading import Shares
 from dura.data.readers import ReadOptions
 from dura.types import Sizes
 from dura.words import duration

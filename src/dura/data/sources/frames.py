@@ -41,6 +41,9 @@ def sheet_of(given: Any, origin: str) -> Sheet:
         return _network(given, origin)
     if isinstance(given, np.ndarray):
         return _array(given, origin)
+    if hasattr(given, "columns") and hasattr(given, "__getitem__"):
+        titles = [str(title) for title in given.columns]
+        return _titled([list(given[title]) for title in given.columns], titles, origin)
     return _rows(given, origin)
 
 

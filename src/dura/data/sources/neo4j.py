@@ -15,7 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
-from dura.data.opening import endings, open_stream, stem
+from dura.data.opening import STANDARD_INPUT, endings, open_stream, stem
 from dura.data.readers import ReadOptions
 from dura.data.separated import Lines, read_csv
 from dura.data.sheet import BadLines, Sheet
@@ -104,6 +104,15 @@ def parse_header(line: str, separator: str) -> Header | None:
 def fits(path: Path) -> bool:
     """Whether a folder holds relationships for Neo4j."""
     return path.is_dir() and any((header := header_of(file)) and header.relationships for file in _files(path))
+
+
+def read_any_csv(path: Path, options: ReadOptions) -> Sheet:
+    """Read a CSV file. One that apoc exported holds nodes and relationships in the same file."""
+    if path != STANDARD_INPUT and options.columns is None and options.time is None and not options.separator:
+        header = header_of(path)
+        if header is not None and header.apoc:
+            return read_file(path, options)
+    return read_csv(path, options)
 
 
 def fits_file(path: Path) -> bool:
