@@ -6,7 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dura
-from dura.data.readoff import ADVICE, read_off
+from dura.config.sections import Splitting
+from dura.data.loading import load
+from dura.data.readoff import ADVICE, at_a_glance, read_off
+from dura.data.split import split
 from dura.types import BadInput, IntArray
 
 FACTS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 2), st.integers(0, 6)), min_size=1, max_size=30).map(
@@ -78,3 +81,13 @@ def test_given_splits_are_kept() -> None:
     fact = [("a", "r", "b")]
     dura.from_facts(fact, [("b", "r", "a")], [("a", "r", "a")], split="grouped", notify=notes.append)
     assert notes == ["the way to split is not used: the graph comes with both"]
+
+
+@pytest.mark.parametrize("name", ["umls", "nations", "kinships"])
+@pytest.mark.parametrize("how", ["random", "grouped", "relation"])
+def test_the_figures_of_the_note_are_those_of_the_doctor(name: str, how: Splitting) -> None:
+    graph = load(name)
+    every = np.concatenate([graph.train, graph.valid, graph.test])
+    train, valid, test = split(every, how=how, seed=3)
+    soon = at_a_glance({"train": train, "valid": valid, "test": test})
+    assert soon.figures == read_off(train, valid, test).figures

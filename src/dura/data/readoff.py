@@ -86,11 +86,23 @@ def told(
     else:
         about = "every entity and relation stays in train"
     notes = [f"split made: {counts} ({how}, seed {seed}; {about})"]
-    if len(facts["test"]):
-        found = read_off(facts["train"], facts["valid"], facts["test"])
-        if found.leaks.answered or found.linked:
-            notes.append(found.figures + (f"; {ADVICE}" if found.much else ""))
+    found = at_a_glance(facts)
+    if found.linked:
+        notes.append(found.figures + (f"; {ADVICE}" if found.much else ""))
     return notes
+
+
+def at_a_glance(facts: Mapping[Split, IntArray]) -> ReadOff:
+    """The same figures as `read_off`, sooner: only relations of train facts over the pairs of test facts can give one away."""
+    train, test = facts["train"], facts["test"]
+    tested, known = _pairs(test), _pairs(train)
+    apart = pl.col("low") != pl.col("high")
+    beside = known.with_columns(relation=train[:, 1]).join(tested.filter(apart), on=["low", "high"], how="semi")
+    linked = tested.with_columns(relation=test[:, 1]).filter(apart).join(beside, on=["low", "high"], how="semi")
+    involved = pl.concat([beside["relation"], linked["relation"]]).unique().to_numpy()
+    some = [part[np.isin(part[:, 1], involved)] for part in (train, facts["valid"], test)]
+    leaks = find_leaks(some[0], some[2], np.concatenate(some)) if len(linked) else Leaks([], 0)
+    return ReadOff(len(test), leaks, len(linked))
 
 
 def _begins(facts: Mapping[Split, IntArray], made: Sequence[Split], times: Vocabulary) -> list[str]:
