@@ -206,6 +206,8 @@ def test_duals_differ_from_the_plain_model_in_the_comparator_and_in_how_long_the
         ours, theirs = (without_expected(one.with_value("training.epochs", 1)) for one in (e, plain))
         ours["model"] = plain.to_dict()["model"]
         ours["training"] = {**e.to_dict()["training"], "epochs": 1, "anneal": plain.training.anneal}
+        if e.graph.source == "fb15k-237":  # sampled; the study's other two runs had the same candidates
+            ours |= {part: theirs[part] for part in ("loss", "candidates")}
         assert ours == theirs
 
 
