@@ -86,13 +86,13 @@ def read(name: str, data: bytes, path: Path) -> str:
     from dura.types import BadInput
 
     choice = data[0] if data else 0
-    packed = choice % (len(COMPRESSED) + 1)
+    packed = choice % 24 if choice % 24 <= len(COMPRESSED) else 0  # most inputs are plain: few mutations can be unpacked
     file = path / f"facts.{name}{COMPRESSED[packed - 1] if packed else ''}"
     file.write_bytes(data[1:])
     options = ReadOptions(
-        header=(None, True, False)[choice // 6 % 3],
-        skip_bad=bool(choice // 18 % 2),
-        time=(None, 3, 0, "date")[choice // 36 % 4] if choice >= 144 else None,
+        header=(None, True, False)[choice // 24 % 3],
+        skip_bad=bool(choice // 72 % 2),
+        time=(None, 3, 0, "date")[choice % 4] if choice >= 144 else None,
         most_gb=0.01,
     )
     try:
