@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
@@ -23,10 +24,16 @@ from dura.data.vocabulary import Vocabulary
 from dura.records import disk_error
 from dura.types import SPLITS, BadInput, IntArray
 
-IRI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:[^\x00-\x20<>\"{}|^`\\]*")
-"""What N-Triples allows between < and >."""
+_PART = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2}|[\u00a1-\ud7ff\uf900-\ufdcf\ufdf0-\uffef])"
+_START = r"(https?://[A-Za-z0-9.-]+(:\d+)?(?=[/?#]|$)|(?!https?:)[A-Za-z][A-Za-z0-9+.-]*:(?!//))"
+IRI = re.compile(rf"{_START}{_PART}*(/{_PART}*)*(\?({_PART}|[/?])*)?(#({_PART}|[/?])*)?")
+"""The names that are written as the IRIs they are. Some odd IRIs are not among them, and are written like other names."""
+BLANK = re.compile(r"_:[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_-])?")
+"""Blank nodes, which may be heads and tails."""
 BASE = "urn:dura:"
 """What names that are no IRIs begin with in N-Triples, followed by the name with percent signs for special characters."""
+
+Writer = Callable[[pl.DataFrame, Path], None]
 
 
 def export_graph(graph: Graph, out: str | Path, *, format: str = "") -> list[Path]:  # noqa: A002
@@ -38,21 +45,38 @@ def export_graph(graph: Graph, out: str | Path, *, format: str = "") -> list[Pat
     >>> export_graph(load("umls"), "umls", format="tsv")  # doctest: +SKIP
     """
     path = Path(out)
-    ending = format.removeprefix(".") or path.suffix.removeprefix(".").lower()
-    single = bool(path.suffix) and path.suffix.removeprefix(".").lower() in WRITERS
-    if ending not in WRITERS and (format or path.suffix):
-        raise BadInput(f"{ending!r} is not a format to write; known are {', '.join(WRITERS)}")
+    ending = path.suffix.removeprefix(".").lower()
+    chosen = format.removeprefix(".").lower() or ending or "parquet"
+    if chosen not in WRITERS:
+        raise BadInput(f"{chosen!r} is not a format to write; known are {', '.join(WRITERS)}")
+    single = ending in WRITERS
+    if single and ending != chosen:
+        raise BadInput(
+            f"{path} ends in .{ending}, but the format is to be {chosen}; name a folder, or a file that ends in .{chosen}"
+        )
     check_new(path)
-    write = WRITERS[ending or "parquet"]
+    frames = {path: _all_facts(graph)} if single else _frames(graph, path, chosen)
+    return _write_all(frames, WRITERS[chosen], path if single else path / "train")
+
+
+def _write_all(frames: dict[Path, pl.DataFrame], write: Writer, first: Path) -> list[Path]:
+    """Write all files, or none: what was written is removed if one fails."""
+    made = [folder for folder in (first.parent, *first.parent.parents) if not folder.exists()]
     try:
-        if single:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write(pl.concat([facts_frame(graph, graph.facts(split)) for split in SPLITS]), path)
-            return [path]
-        path.mkdir(parents=True, exist_ok=True)
-        return [_write(write, frame, path / f"{name}.{ending or 'parquet'}") for name, frame in _frames(graph).items()]
-    except OSError as error:
-        raise disk_error(error, path, "name another place") from error
+        first.parent.mkdir(parents=True, exist_ok=True)
+        for path, frame in frames.items():
+            write(frame, path)
+    except (BadInput, OSError, pl.exceptions.PolarsError) as error:
+        with suppress(OSError):
+            for path in frames:
+                path.unlink(missing_ok=True)
+            for folder in made:
+                folder.rmdir()
+        if isinstance(error, BadInput):
+            raise
+        known = error if isinstance(error, OSError) else OSError(str(error))
+        raise disk_error(known, first if first in frames else first.parent, "name another place") from error
+    return list(frames)
 
 
 def import_graph(
@@ -75,22 +99,21 @@ def check_new(path: Path) -> None:
         raise BadInput(f"{path} is there already; name a new file or folder")
 
 
-def _write(write: Callable[[pl.DataFrame, Path], None], frame: pl.DataFrame, path: Path) -> Path:
-    write(frame, path)
-    return path
+def _all_facts(graph: Graph) -> pl.DataFrame:
+    return pl.concat([facts_frame(graph, graph.facts(split)) for split in SPLITS])
 
 
-def _frames(graph: Graph) -> dict[str, pl.DataFrame]:
-    """The files of a folder. Splits without facts are left out."""
+def _frames(graph: Graph, folder: Path, ending: str) -> dict[Path, pl.DataFrame]:
+    """The files of a folder. Splits without facts are left out. N-Triples get facts only, neither labels nor types."""
     splits = (split for split in SPLITS if len(graph.facts(split)))
-    frames: dict[str, pl.DataFrame] = {split: facts_frame(graph, graph.facts(split)) for split in splits}
+    frames = {f"{split}.{ending}": facts_frame(graph, graph.facts(split)) for split in splits}
     for kind, names, about in (
         ("entities", graph.entities, graph.about_entities),
         ("relations", graph.relations, graph.about_relations),
     ):
-        if about:
-            frames[kind] = _described(kind, names, about)
-    return {name: frame for name, frame in frames.items() if frame.width}
+        if about and ending != "nt":
+            frames[f"{kind}.{ending}"] = _described(kind, names, about)
+    return {folder / name: frame for name, frame in frames.items()}
 
 
 def facts_frame(graph: Graph, facts: IntArray) -> pl.DataFrame:
@@ -113,10 +136,15 @@ def _described(kind: str, names: Vocabulary, about: Descriptions) -> pl.DataFram
     if about.labels:
         columns["label"] = [about.labels.get(name) for name in every]
     if about.types:
-        columns["type"] = ["|".join(about.types.get(name, ())) or None for name in every]
+        columns["type"] = [_types(about.types.get(name, ())) for name in every]
     if about.descriptions:
         columns["description"] = [about.descriptions.get(name) for name in every]
     return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String))
+
+
+def _types(types: tuple[str, ...]) -> str | None:
+    """The types in one field. A mark that would separate types when the file is read becomes a comma."""
+    return "|".join(re.sub(r"[;|]", ",", kind) for kind in types) or None
 
 
 # -- formats ----------------------------------------------------------------------------------------------------------
@@ -136,26 +164,32 @@ def _tsv(frame: pl.DataFrame, path: Path) -> None:
 def _ntriples(frame: pl.DataFrame, path: Path) -> None:
     """One line of IRIs per fact. Names that are no IRIs become IRIs; times have no place in N-Triples."""
     if tuple(frame.columns) != FACT:
-        if tuple(frame.columns[: len(FACT)]) == FACT:
-            raise BadInput("N-Triples cannot hold times; export the graph as csv, tsv, jsonl or parquet")
-        return  # labels and types are written into other formats
-    terms = [frame[role].replace_strict(*_terms(frame[role])) for role in FACT]
+        raise BadInput("N-Triples cannot hold times; export the graph as csv, tsv, jsonl or parquet")
+    entities = _terms(pl.concat([frame["head"], frame["tail"]]), blank=True)
+    terms = [frame["head"].replace_strict(*entities)]
+    terms += [frame["relation"].replace_strict(*_terms(frame["relation"], blank=False))]
+    terms += [frame["tail"].replace_strict(*entities)]
     lines = pl.select(pl.concat_str([*terms, pl.lit(".")], separator=" ")).to_series()
     pl.DataFrame({"line": lines}).write_csv(path, include_header=False, quote_style="never")
 
 
-def _terms(names: pl.Series) -> tuple[pl.Series, pl.Series]:
+def _terms(names: pl.Series, blank: bool) -> tuple[pl.Series, pl.Series]:
+    """The distinct names and what they are in N-Triples."""
     distinct = names.unique()
-    return distinct, pl.Series([_term(name) for name in distinct.to_list()], dtype=pl.String)
+    terms = pl.Series([_term(name, blank) for name in distinct.to_list()], dtype=pl.String)
+    if terms.n_unique() < len(terms):
+        twice = terms.filter(terms.is_duplicated())[0]
+        raise BadInput(f"two names would both be {twice} in N-Triples; export as csv, tsv, jsonl or parquet")
+    return distinct, terms
 
 
-def _term(name: str) -> str:
-    if name.startswith("_:"):
+def _term(name: str, blank: bool) -> str:
+    if blank and BLANK.fullmatch(name):
         return name
     return f"<{name}>" if IRI.fullmatch(name) else f"<{BASE}{quote(name, safe='')}>"
 
 
-WRITERS: dict[str, Callable[[pl.DataFrame, Path], None]] = {
+WRITERS: dict[str, Writer] = {
     "parquet": lambda frame, path: frame.write_parquet(path),
     "arrow": lambda frame, path: frame.write_ipc(path),
     "csv": lambda frame, path: frame.write_csv(path),

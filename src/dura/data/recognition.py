@@ -88,6 +88,8 @@ def _said(
         timed = ", 4 with a time, 5 with its begin and end" if roles == FACT else ""
         raise BadInput(f"{len(roles)} columns are needed ({', '.join(roles)}){timed}, but {len(chosen)} are chosen")
     positions = tuple(_position(sheet, column, first) for column in chosen)
+    if len(set(positions)) < len(positions):
+        raise BadInput(f"a column of {sheet.origin} is chosen twice: {', '.join(map(str, chosen))}")
     if sheet.titles is not None:
         header = False
     elif options.header is not None:
