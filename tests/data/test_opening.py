@@ -370,7 +370,7 @@ def test_standard_input(ending: str) -> None:
 def test_standard_input_needs_a_format_and_bytes() -> None:
     done = check(PEOPLE)
     assert done.returncode == 2
-    assert "what is the format of standard input? Name it: --format tsv" in done.stderr
+    assert "what is the format of standard input? Name it with --format: tsv" in done.stderr
     assert "standard input is empty" in check(b"", "--format", "csv").stderr
     assert "standard input holds more than 1e-07 GB" in check(PEOPLE, "--format", "csv", "--most-gb", "1e-7").stderr
     assert "standard input is cut short" in check(gzip.compress(PEOPLE)[:-9], "--format", "csv").stderr

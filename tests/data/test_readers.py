@@ -65,7 +65,7 @@ REASONS = [
     (3, "the head is empty"),
     (4, "the relation is empty"),
     (5, "the tail is empty"),
-    (6, "not UTF-8"),
+    (6, "not UTF-8 (if the file is Latin-1, convert it first: iconv -f latin1 -t utf-8)"),
     (7, "4 columns instead of 3"),
 ]
 
@@ -156,8 +156,8 @@ def test_chosen_columns_take_lines_of_several_widths(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "options", "sentence"),
     [
-        ("a\tr\tb\tx\ty\n", ReadOptions(), "have 5 columns, but 3 are needed .* columns=0,1,2"),
-        ("a,r,b\n", ReadOptions(), "have 1 column between tabs, .* another separator"),
+        ("a\tr\tb\tx\ty\n", ReadOptions(), "have 5 columns, but 3 are needed .* 4 = 'y'.* --columns 0,1,2"),
+        ("a r b\n", ReadOptions(), "have 1 column between tabs, .*--separator"),
         ("a\tr\tb\n", ReadOptions(columns="0,1,7"), "has no column 7: its 3 columns"),
         ("a\tr\tb\n", ReadOptions(columns=(0, 1, -1)), "has no column -1"),
         ("a\tr\tb\n", ReadOptions(columns="h,r,t"), "has no column 'h'; its header has 'a', 'r', 'b'"),

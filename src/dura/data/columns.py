@@ -43,6 +43,12 @@ def _others(
     for column in times:
         if isinstance(column, str) and column not in first:
             raise BadInput(f"{origin} has no column {column!r}; its first line has {', '.join(map(repr, first))}")
+    whole = named(first)
+    for column in times:
+        if isinstance(column, str) and whole is not None and first.index(column) in whole.positions[: len(FACT)]:
+            raise BadInput(
+                f"{origin}: by its title, the column {column!r} is no time but a part of the fact; choose --columns too"
+            )
     taken = {list(first).index(column) if isinstance(column, str) else column for column in times}
     known = named(["" if at in taken else title for at, title in enumerate(first)])
     if known is not None and header is not False:

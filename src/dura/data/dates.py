@@ -24,7 +24,7 @@ import polars as pl
 from dura.config.sections import Unit
 from dura.data.days import DAY, Flags, Moments, Zone, moments, unix
 from dura.data.forms import EXAMPLES, Form, Level, form_of, forms_of
-from dura.data.times import bare, numbers
+from dura.data.times import Times, bare, numbers
 from dura.text import shown
 from dura.types import BadInput
 
@@ -241,7 +241,7 @@ def _ordered(texts: pl.Series, forms: dict[str, Flags]) -> list[str]:
     days = some.filter((first > 12) & (first <= 31) & second.is_between(1, 12))
     months = some.filter((second > 12) & (second <= 31) & first.is_between(1, 12))
     either = some.filter(first.is_between(1, 12) & second.is_between(1, 12) & (first != second))
-    if len(days) == len(months) and (len(days) or len(either)):
+    if (len(days) and len(months)) or (not len(days) and not len(months) and len(either)):
         raise BadInput(_doubt(days, months, either))
     if len(days) >= len(months):
         return list(forms)
@@ -334,3 +334,21 @@ def _compact(texts: pl.Series) -> pl.Series:
 
 def _nothing(count: int) -> pl.Series:
     return pl.repeat(None, count, dtype=pl.String, eager=True)
+
+
+def respelled(times: Times, given: str) -> str:
+    """A time as a graph spells it, if the given one is another form of it; otherwise as it is given.
+
+    >>> respelled(Times(["2014-05-06", "2014-05-07"]), "06.05.2014"), respelled(Times(["2014-05", "2014-06"]), "May 6, 2014")
+    ('2014-05-06', '2014-05')
+    """
+    if not given or given in times:
+        return given
+    for unit in ("auto", *(unit for unit in get_args(Unit) if unit != "auto")):
+        try:
+            (found,) = canonical([pl.Series([given])], unit=unit).columns
+        except BadInput:
+            return given
+        if found[0] and found[0] in times:
+            return str(found[0])
+    return given

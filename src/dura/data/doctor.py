@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import polars as pl
 
 from dura.data.assembly import Loaded, Shares
 from dura.data.categories import CATEGORIES, relation_categories
@@ -29,6 +30,8 @@ Severity = Literal["ok", "notice", "warning", "error"]
 SEVERITIES: tuple[Severity, ...] = ("ok", "notice", "warning", "error")
 LISTED = 10
 """How many names a finding lists."""
+MOST_SPELLINGS = 2_000_000
+"""How many names are compared by their spelling."""
 
 
 @dataclass(frozen=True)
@@ -202,6 +205,27 @@ def _leak(graph: Graph, leak: Leak) -> str:
     return f"{giver} {how} {leak.share:.0%} of its {facts}; gives away {answered}"
 
 
+def _spellings(loaded: Loaded) -> Finding:
+    """Names that may mean the same: they differ only in case, blanks, - and _, or forms of the same letters."""
+    shown, counts = list[str](), dict[str, int]()
+    for kind, names in (("entities", loaded.graph.entities), ("relations", loaded.graph.relations)):
+        frame = pl.DataFrame({"name": names.column(np.arange(min(len(names), MOST_SPELLINGS)))})
+        groups = frame.group_by(plain=_plain(pl.col("name")), maintain_order=True).agg("name")
+        alike = groups.filter(pl.col("name").list.len() > 1)["name"]
+        counts[kind] = len(alike)
+        shown += [" and ".join(map(repr, same[:3])) for same in alike.head(LISTED // 2).to_list()]
+    if not any(counts.values()):
+        return Finding("ok", "spelling", "no two names differ only in case, blanks or the form of letters")
+    many = " and ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
+    severity: Severity = "warning" if counts["entities"] > MUCH * len(loaded.graph.entities) else "notice"
+    text = f"{many} share their name with another one except for case, blanks, - and _, or the form of letters; they stay apart"
+    return Finding(severity, "spelling", text, {"groups": counts, "lines": shown})
+
+
+def _plain(name: pl.Expr) -> pl.Expr:
+    return name.str.normalize("NFKC").str.to_lowercase().str.replace_all(r"[\s_-]+", " ").str.strip_chars(" ")
+
+
 def _loops(loaded: Loaded) -> Finding:
     graph = loaded.graph
     counts = {part: int((graph.facts(part)[:, 0] == graph.facts(part)[:, 2]).sum()) for part in SPLITS}
@@ -256,6 +280,7 @@ CHECKS: tuple[Callable[[Loaded], Finding], ...] = (
     _unseen_entities,
     _unseen_relations,
     _leaks,
+    _spellings,
     _loops,
     _categories,
 )

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import polars as pl
 
+from dura.data.content import ENOUGH
 from dura.data.dates import Rule, decide
 from dura.data.describing import Aspect, Role, described_columns, from_columns
 from dura.data.descriptions import Descriptions
 from dura.data.readers import FACT, FACTS, ReadOptions, Roles, read_sheet
-from dura.data.recognition import ENOUGH, Plan, recognise
+from dura.data.recognition import Plan, recognise
 from dura.data.separated import Lines
 from dura.data.sheet import BadLine, BadLines, Sheet
 from dura.data.sources.found import Described
@@ -27,6 +28,10 @@ MANY = 0.1
 """More distinct relations than this share of the facts are a warning."""
 NONSENSE = 0.5
 """More distinct relations than this share of the facts are an error: hardly any relation would have a second fact."""
+
+
+GAPS = ("nan", "nat", "null", "none", "n/a", "na", "#n/a", "nil")
+"""What other programs write for a missing value, in lower case."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,7 @@ def facts_of(
     notes = [*sheet.notes, *plan.notes]
     if doubt and plan.roles[: len(FACT)] == FACT:
         warnings += _implausible(sheet.origin, plan, columns[1], like is not None)
+        warnings += _gap_warnings(sheet.origin, columns[0], columns[2])
         warnings += _header_warnings(sheet, plan, options, rows)
         notes = [*sheet.notes, *([] if like else _summary(sheet, plan, columns, beside)), *plan.notes]
     entities, relations = _descriptions(sheet, rows, beside)
@@ -142,6 +148,9 @@ def _fields(sheet: Sheet, plan: Plan, bad: BadLines, beside: Beside) -> pl.DataF
         pl.when(pl.col(role).str.contains("\n", literal=True)).then(pl.lit(f"the {role} holds a line break"))
         for role in plan.roles
     ]
+    if plan.header and plan.titles is not None:
+        again = [pl.col(role) == plan.titles[at] for role, at in zip(plan.roles, plan.positions, strict=True)]
+        broken.append(pl.when(pl.all_horizontal(again)).then(pl.lit("the header again")))
     return _without(rows, pl.coalesce([*reasons, *broken]), bad)
 
 
@@ -178,10 +187,18 @@ def dated(
     stamps = [column for part in parts.values() for column in part.columns[len(FACT) :]]
     if not stamps:
         return dict(parts), [], []
+    parts = {split: _with_gaps(part) for split, part in parts.items()}
+    stamps = [column for part in parts.values() for column in part.columns[len(FACT) :]]
     distinct = pl.concat([column.unique() for column in stamps]).unique()
     rule = decide(distinct, time_format=options.time_format, unit=options.time_unit, zone=options.time_zone)
     turned_parts = {split: _dated(part, rule, options.skip_bad) for split, part in parts.items()}
     return turned_parts, list(rule.notes), list(rule.warnings)
+
+
+def _with_gaps(part: FileColumns) -> FileColumns:
+    """The facts with "" for times that other programs write for a missing one."""
+    gaps = [column.set(column.str.to_lowercase().is_in(GAPS), "") for column in part.columns[len(FACT) :]]
+    return replace(part, columns=[*part.columns[: len(FACT)], *gaps])
 
 
 def _dated(part: FileColumns, rule: Rule, skip: bool) -> FileColumns:
@@ -233,6 +250,16 @@ def _implausible(origin: str, plan: Plan, relations: pl.Series, later: bool) -> 
             f"{found}, so nothing could be learnt; choose the columns of head, relation and tail with --columns"
         )
     return [f"{found}; if another column is the relation, choose the columns with --columns"]
+
+
+def _gap_warnings(origin: str, heads: pl.Series, tails: pl.Series) -> list[str]:
+    """A warning for a name that means a missing value in other programs. In a graph it would link what has nothing in common."""
+    for role, names in (("head", heads), ("tail", tails)):
+        found = names.filter(names.str.to_lowercase().is_in(GAPS))
+        if len(found) > 1:
+            many = f"{origin}: {len(found):,} facts have the {role} {found[0]!r}, as if it were a name"
+            return [f"{many}; if it means a missing value, empty these fields and use --skip-bad"]
+    return []
 
 
 def _header_warnings(sheet: Sheet, plan: Plan, options: ReadOptions, rows: pl.DataFrame) -> list[str]:

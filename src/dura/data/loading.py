@@ -126,6 +126,8 @@ def load_with_notes(
     if listing is not None:
         return _load_named(listing, options, shares, progress)
     path = Path(source)
+    if options.query is not None:
+        raise BadInput(f"a query asks a database such as sqlite:facts.db, but {source} is none; leave the query out")
     if (path / MANIFEST).is_file():
         return _load_stored(path, options, shares)
     if path == STANDARD_INPUT:
@@ -202,9 +204,15 @@ def _folder_files(folder: Path) -> dict[str, Path]:
             f"{folder} looks like a stored graph, but its graph.json is missing or not a file; make it again with dura data pack"
         )
     if "train" not in files:
+        inside = sorted(folder.iterdir())
+        readable = [path for path in inside if path.is_file() and endings(path)[0] in READERS]
+        others = [path for path in readable if path not in files.values()]
+        if len(others) == 1:
+            return {**files, "train": others[0]}
+        there = ", ".join(path.name for path in inside[:10]) or "nothing"
         raise BadInput(
-            f"the folder {folder} holds no train file; it needs train and may hold valid and test, with an "
-            "ending such as .tsv, .txt or .csv (also with .gz or .zst)"
+            f"the folder {folder} holds no train file but {there}; it needs a file train and may hold valid and test, such as "
+            "train.csv, train.parquet or train.nt.gz; or name one file"
         )
     return files
 

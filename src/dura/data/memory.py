@@ -10,6 +10,7 @@ import polars as pl
 
 from dura.config.sections import Splitting, Unit
 from dura.data.assembly import Notify, Shares, of_parts, tell
+from dura.data.content import fact_order
 from dura.data.descriptions import of_mappings
 from dura.data.facts import FileColumns, facts_of
 from dura.data.graph import Graph
@@ -17,7 +18,7 @@ from dura.data.readers import ColumnChoice, ReadOptions
 from dura.data.recognition import Plan
 from dura.data.sheet import Sheet
 from dura.data.sources.frames import sheet_of
-from dura.types import Split
+from dura.types import BadInput, Split
 
 
 def from_facts(
@@ -52,6 +53,8 @@ def from_facts(
     >>> from_facts([("ann", "knows", "bob"), ("bob", "knows", "ann")])
     Graph('facts': 2 entities, 1 relations, 2 train + 0 valid + 0 test facts)
     """
+    if train is None:
+        raise BadInput("there are no facts to train on: train is None")
     given: dict[Split, Any] = {"train": train, "valid": valid, "test": test}
     options = ReadOptions(
         columns,
@@ -80,5 +83,10 @@ def _columns(sheet: Sheet, options: ReadOptions, train: Plan | None) -> FileColu
         return FileColumns(sheet.origin, nothing, pl.Series([], dtype=pl.UInt32), [], 0, [], train)
     if sheet.titles is None and options.columns is None:
         options = options.with_columns(tuple(range(sheet.width)))
-        return facts_of(sheet, replace(options, header=False), like=train, doubt=False)
+        read = facts_of(sheet, replace(options, header=False), like=train, doubt=False)
+        return (
+            read
+            if train is not None
+            else replace(read, warnings=fact_order(sheet.origin, sheet.sample(), fixed=True)[1])
+        )
     return facts_of(sheet, options, like=train)

@@ -55,6 +55,13 @@ class ReadOptions:
     entities: str | Path | None = None
     relations: str | Path | None = None
 
+    def __post_init__(self) -> None:
+        if self.header not in (None, True, False):
+            raise BadInput(f"header must be True, False or None (recognised), not {self.header!r}")
+        if self.skip_bad not in (True, False):
+            raise BadInput(f"skip_bad must be True or False, not {self.skip_bad!r}")
+        object.__setattr__(self, "format", self.format.removeprefix(".").lower())
+
     @property
     def chosen(self) -> tuple[int | str, ...] | None:
         """The chosen columns one by one.
@@ -89,9 +96,11 @@ READERS = {
     ".ipc": "sources.columnar.read_arrow",
     ".jsonl": "sources.jsonl.read_jsonl",
     ".ndjson": "sources.jsonl.read_jsonl",
+    ".json": "sources.jsonl.read_json",
     ".nt": "sources.rdf.read_ntriples",
     ".nq": "sources.rdf.read_nquads",
     ".ttl": "sources.rdf.read_turtle",
+    ".n3": "sources.rdf.read_turtle",
     ".trig": "sources.rdf.read_trig",
     ".rdf": "sources.rdf.read_xml",
     ".owl": "sources.rdf.read_xml",
@@ -121,7 +130,7 @@ def read_sheet(path: Path, options: ReadOptions) -> Sheet:
     if options.separator is not None:
         return _reader(".tsv")(path, options)
     if path == STANDARD_INPUT:
-        raise BadInput(f"what is the format of standard input? Name it: --format {' or '.join(_formats()[:3])}")
+        raise BadInput(f"what is the format of standard input? Name it with --format: {', '.join(_formats())}")
     if options.format or path.is_file():
         known = ", ".join(READERS)
         what = f"the format {options.format!r} is not known" if options.format else f"{path} has an unknown ending"

@@ -13,19 +13,12 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from dura.data.columns import with_time
+from dura.data.content import ENOUGH, fact_order, look_like_dates, no_names, suggestion
 from dura.data.readers import FACT, FACTS, INTERVAL, POINT, ReadOptions, Roles
 from dura.data.sheet import Sheet
-from dura.data.words import named
+from dura.data.words import named, without_relation
 from dura.types import BadInput
 
-ENOUGH = 50
-"""Content decides nothing if there are fewer rows than this."""
-PLAUSIBLE = 0.1
-"""The second column is no relation column if it has more distinct values than this share of its rows."""
-CLEAR = 0.02
-"""Another column is the relation column instead if it has at most this share of distinct values."""
-DATE = r"^\s*\+?-?(\d{4,}[-/.]\d{1,2}([-/.]\d{1,2})?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([T ].*)?\s*$"
-"""What dates look like. Which date is meant is decided later, and more carefully."""
 DIRECTIONS = ("directed", "undirected")
 """What graph programs write into a column named Type, which is not the type of an edge."""
 
@@ -66,6 +59,12 @@ def recognise(sheet: Sheet, options: ReadOptions, roles: Roles | None = None, li
         return found
     if like is not None and max(like.positions) < sheet.width:
         return _as_train(sheet, first, like)
+    if options.header is not False and roles is None and (ends := without_relation(first)) is not None:
+        head, tail = (repr(first[at]) for at in ends)
+        raise BadInput(
+            f"{sheet.origin} has a head ({head}) and a tail ({tail}), but no column is called relation, type or predicate; "
+            "add one, or choose the columns with --columns"
+        )
     if sheet.titles is not None and sheet.width != len(roles or FACT):
         raise BadInput(_no_names(sheet, first))
     return _by_content(sheet, first, options, roles)
@@ -158,7 +157,12 @@ def _by_content(sheet: Sheet, first: tuple[str, ...], options: ReadOptions, role
     known, roles = roles is not None, roles or _roles_by_dates(sheet, sample)
     if not _needed(roles) <= sheet.width <= len(roles):
         raise BadInput(wrong_width(sheet, roles))
-    order, warnings = ((0, 1, 2), []) if known else _relation_by_content(sheet, sample)
+    if not known and (what := no_names(sample.to_series(2))) is not None and len(sample) >= ENOUGH:
+        raise BadInput(
+            f"{sheet.origin}: column 2 would be the tail, but it holds {what}; a fact has a head, a relation and a tail. "
+            f"{_shown(sheet)}"
+        )
+    order, warnings = ((0, 1, 2), []) if known else fact_order(sheet.origin, sample)
     positions = (*order, *range(len(FACT), len(roles)))
     least = len(roles) if roles == FACT else 1 + max(order)
     return Plan(roles, positions, header, least, len(roles), titles=titles, warnings=warnings)
@@ -172,32 +176,6 @@ def _roles_by_dates(sheet: Sheet, sample: pl.DataFrame) -> Roles:
             if all(look_like_dates(column) for column in times):
                 return roles
     return FACT
-
-
-def _relation_by_content(sheet: Sheet, sample: pl.DataFrame) -> tuple[tuple[int, int, int], list[str]]:
-    """The order of head, relation and tail, and a warning if it is not the usual one."""
-    count = len(sample)
-    if count < ENOUGH:
-        return (0, 1, 2), []
-    distinct = [sample.to_series(at).n_unique() for at in range(len(FACT))]
-    others = [at for at in (0, 2) if distinct[at] <= CLEAR * count]
-    if distinct[1] <= PLAUSIBLE * count or len(others) != 1:
-        return (0, 1, 2), []
-    at = others[0]
-    rest = [column for column in range(len(FACT)) if column != at]
-    order = (rest[0], at, rest[1])
-    warning = (
-        f"{sheet.origin}: column {at} is read as the relation, because it has {distinct[at]:,} distinct values in {count:,} rows "
-        f"and column 1 has {distinct[1]:,}; if this is wrong: --columns 0,1,2"
-    )
-    return order, [warning]
-
-
-def look_like_dates(column: pl.Series) -> bool:
-    """True if nearly all values of a column look like dates with a month."""
-    values = column.drop_nulls()
-    values = values.filter(values != "")
-    return len(values) > 0 and int(values.str.contains(DATE).sum()) >= 0.9 * len(values)
 
 
 def _needed(roles: Roles) -> int:
@@ -233,12 +211,23 @@ def wrong_width(sheet: Sheet, roles: Roles) -> str:
     """The error for rows with too many or too few columns."""
     need = f"{len(roles)} are needed ({', '.join(roles)})"
     if sheet.width > len(roles):
-        choice = ",".join(str(i) for i in range(len(roles)))
-        timed = " (columns=0,1,2,3 if the last is a time)" if roles == FACT else ""
-        wide = f"the lines of {sheet.origin} have {sheet.width} columns, but {need}"
-        return f"{wide}; choose them, for example columns={choice}{timed}"
+        return f"the lines of {sheet.origin} have {sheet.width} columns, but {need}. {_shown(sheet)}"
+    columns = "1 column" if sheet.width == 1 else f"{sheet.width} columns"
+    if not sheet.separator:
+        return f"{sheet.origin} has {columns}, but {need}"
     between = {"\t": "tabs"}.get(
         sheet.separator, repr(sheet.separator) if sheet.separator.isprintable() else "separators"
     )
-    columns = "1 column" if sheet.width == 1 else f"{sheet.width} columns"
-    return f"the lines of {sheet.origin} have {columns} between {between}, but {need}; does it have another separator?"
+    return (
+        f"the lines of {sheet.origin} have {columns} between {between}, but {need}; if fields are separated by something else, "
+        "name it with --separator"
+    )
+
+
+def _shown(sheet: Sheet) -> str:
+    """The first row with numbered columns, and which ones to choose."""
+    row = ", ".join(f"{at} = {value[:30]!r}" for at, value in enumerate(sheet.first()[:12]))
+    columns = suggestion(sheet.sample())
+    example = ",".join(map(str, columns)) if columns else "0,1,2"
+    choose = f"Choose head, relation and tail, for example --columns {example}, and a time with --time"
+    return f"The columns of the first row are {row}. {choose}"

@@ -8,6 +8,7 @@ separators, quotes and line breaks. Only lines with a quote go through the csv m
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ SPAN = 1000
 """The most lines that a quoted field may have. A quote that is never closed would take in the rest of the file."""
 JOINTS = "\x1f\x1e\x1d\x1c\x02\x03\ue000\ue001"
 """Characters that can stand between fields after quotes are resolved. The first one that the text does not hold is used."""
+NOT_UTF8 = "not UTF-8 (if the file is Latin-1, convert it first: iconv -f latin1 -t utf-8)"
 SEPARATORS = {"\\t": "\t", "tab": "\t", "comma": ",", "space": " ", "semicolon": ";", "pipe": "|"}
 """The separators that have a name."""
 
@@ -46,8 +48,9 @@ class Lines(Sheet):
         return int(self.widths.max() or 0)  # type: ignore[arg-type]
 
     def first(self) -> list[str]:
-        """The fields of the first row."""
-        return list(self.rows["text"][0].split(self.separator)) if len(self.rows) else []
+        """The fields of the first line that has as many as most lines. Lines before it may be titles or comments."""
+        usual = (self.widths == self.width).arg_max() if len(self.rows) else None
+        return [] if usual is None else list(self.rows["text"][usual].split(self.separator))
 
     def sample(self, count: int = SAMPLE) -> pl.DataFrame:
         """The columns of lines from all over the file; fields beyond the usual width are left out."""
@@ -77,9 +80,15 @@ class Lines(Sheet):
 
 def read_tsv(path: Path, options: ReadOptions) -> Sheet:
     """Read lines of fields between tabs, or another separator that the options name."""
+    data = read_lines(path, options.most_gb)
+    separator = one_character(options.separator) if options.separator else "\t"
+    first = _first_line(data)
+    if options.separator is None and b"\t" not in first and _usual_separator(data) != "\t" and _apart(first):
+        separator = _usual_separator(data)
+    if separator != "\t" or (first.startswith(b'"') and first.rstrip().endswith(b'"')):
+        return _quoted(data, separator, path)
     bad = BadLines(name_of(path))
-    lines = _lines(read_lines(path, options.most_gb), bad)
-    return _sheet(lines.filter(pl.col("text") != ""), one_character(options.separator or "\t"), bad)
+    return _sheet(_lines(data, bad).filter(pl.col("text") != ""), separator, bad)
 
 
 def read_csv(path: Path, options: ReadOptions) -> Sheet:
@@ -87,9 +96,17 @@ def read_csv(path: Path, options: ReadOptions) -> Sheet:
 
     Without a named separator, a file whose first line has semicolons or tabs but no commas is read with these.
     """
-    bad = BadLines(name_of(path))
     data = read_lines(path, options.most_gb)
-    separator = one_character(options.separator) if options.separator else _usual_separator(data)
+    given = re.match(rb"sep=(.)\n", data)  # what Excel writes for itself
+    if given:
+        data = b"\n" + data[given.end() :]
+    separator = one_character(options.separator) if options.separator else ""
+    return _quoted(data, separator or (given[1].decode("latin-1") if given else _usual_separator(data)), path)
+
+
+def _quoted(data: bytes, separator: str, path: Path) -> Sheet:
+    """The sheet of text in which fields may be quoted."""
+    bad = BadLines(name_of(path))
     lines = _lines(data, bad)
     if b'"' in data:
         lines, separator = _unquote(lines, separator, bad)
@@ -110,9 +127,19 @@ def one_character(given: str) -> str:
     return separator
 
 
+def _first_line(data: bytes) -> bytes:
+    """The first line that holds anything, or its beginning."""
+    return data[:20_000].lstrip(b"\n").partition(b"\n")[0]
+
+
+def _apart(line: bytes) -> bool:
+    """True if a line has at least three fields between commas, semicolons or bars."""
+    return any(line.count(mark) >= 2 for mark in (b",", b";", b"|"))
+
+
 def _usual_separator(data: bytes) -> str:
     """The separator of a CSV file, by its first line."""
-    first = data[: max(0, data.find(b"\n")) or len(data)][:10_000]
+    first = _first_line(data)
     others = [mark for mark in (b";", b"\t", b"|") if mark in first]
     return "," if b"," in first or not others else others[0].decode()
 
@@ -138,7 +165,7 @@ def _lines(data: bytes, bad: BadLines) -> pl.DataFrame:
     text = pl.concat(parts) if parts else pl.Series([], dtype=pl.String)
     lines = pl.DataFrame({"text": text}).with_row_index("line", offset=1)
     wrong = lines["line"].filter(lines["text"].is_null())
-    bad.add(wrong, pl.repeat("not UTF-8", len(wrong), dtype=pl.String, eager=True))
+    bad.add(wrong, pl.repeat(NOT_UTF8, len(wrong), dtype=pl.String, eager=True))
     return lines.filter(pl.col("text").is_not_null())
 
 

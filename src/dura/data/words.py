@@ -38,6 +38,8 @@ TAIL = {
 }
 RELATION = {"relation": 3, "predicate": 3, "relationship": 3, "rel": 3, "pred": 3, "edge": 2, "type": 2, "link": 2}
 RELATION |= {"property": 2, "verb": 2, "interaction": 2, "action": 2, "kind": 2, "label": 1}
+SURE = 4
+"""Words from this strength on (2 in the tables above) mean only one thing."""
 TIME = frozenset(["time", "date", "day", "timestamp", "year", "month", "datetime", "when", "ts", "week", "hour"])
 BEGIN = frozenset(["begin", "start", "since", "from", "first"])
 END = frozenset(["end", "until", "to", "last", "stop"])
@@ -84,6 +86,20 @@ def named(titles: Sequence[str]) -> Named | None:
     head, relation, tail = exact
     others = tuple(at for _, at in relations if at not in exact)
     return Named(head, relation, tail, _times(words, exact), others)
+
+
+def without_relation(titles: Sequence[str]) -> tuple[int, int] | None:
+    """Where head and tail are, if columns are surely named after them and none after the relation.
+
+    >>> without_relation(["source", "target", "weight"]), without_relation(["a", "b", "c"])
+    ((0, 1), None)
+    """
+    words = [tokens(title) for title in titles]
+    heads, tails, relations = (_ranked(words, known) for known in (HEAD, TAIL, RELATION))
+    head, tail = _best(heads), _best(tails)
+    if head is None or tail is None or head == tail or relations or min(heads[0][0], tails[0][0]) < SURE:
+        return None
+    return head, tail
 
 
 def tokens(title: str) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dura.data.facts import facts_of
+from dura.data.opening import STANDARD_INPUT
 from dura.data.readers import POINT, ReadOptions, read_sheet
 from dura.inference.answers import HOLE, Question
 from dura.types import BadInput
@@ -15,7 +16,7 @@ def read_questions(path: Path) -> list[Question]:
 
     A line holds head and relation; or head, relation and tail; or head, relation, tail and time. An empty time means no time.
     """
-    sheet = read_sheet(path, ReadOptions())
+    sheet = read_sheet(path, ReadOptions(format="tsv" if path == STANDARD_INPUT else ""))
     roles = POINT[: max(2, sheet.widest)]
     read = facts_of(sheet, ReadOptions(), roles, doubt=False)
     columns = [column.to_list() for column in read.columns]

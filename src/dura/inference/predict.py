@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from dura import world
+from dura.data.dates import respelled
 from dura.data.graph import Graph
 from dura.inference.answers import Answer, Answers, Question, TimeAnswers
 from dura.models import Model
@@ -83,7 +84,7 @@ def time_id(graph: Graph, time: str | None) -> int:
             f"every fact of this graph has a time, from {first} to {last}, so a question needs a time too "
             "(--time, elsewhere time=…)"
         )
-    return graph.times.id(time or "")
+    return graph.times.id(respelled(graph.times, time or ""))
 
 
 def _block(

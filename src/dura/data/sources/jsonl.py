@@ -38,9 +38,29 @@ class _Bad(ValueError):
     """A line that is not a row, and why."""
 
 
+def read_json(path: Path, options: ReadOptions) -> Sheet:
+    """Read a file with one array of objects or of arrays; if it is no array, it is read as JSON Lines."""
+    data = read_lines(path, options.most_gb)
+    if not data.lstrip().startswith(b"["):
+        return _of_lines(path, data)
+    try:
+        rows = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        try:
+            return _of_lines(path, data)  # lines of arrays
+        except BadInput:
+            raise BadInput(f"{path} is neither one JSON array nor JSON Lines: {str(error)[:200]}") from None
+    if not isinstance(rows, list) or not all(isinstance(row, dict | list) for row in rows):
+        return _of_lines(path, data)
+    return _of_lines(path, "\n".join(json.dumps(row) for row in rows).encode())
+
+
 def read_jsonl(path: Path, options: ReadOptions) -> Sheet:
     """Read JSON Lines."""
-    data = read_lines(path, options.most_gb)
+    return _of_lines(path, read_lines(path, options.most_gb))
+
+
+def _of_lines(path: Path, data: bytes) -> Sheet:
     if APOC.match(data) and (found := _apoc(path, data)) is not None:
         return found
     halves = (b"\\ud" in data or b"\\uD" in data) and LONE.search(data)

@@ -109,12 +109,15 @@ class _Statements:
     def take(self, parser: QuadParser, by_line: bool) -> None:
         """Take in all statements. Bad lines of N-Triples and N-Quads are left out; elsewhere nothing after an error is sure."""
         statements = enumerate(parser, 1)
+        before: tuple[object, ...] = ()
         while True:
             try:
                 self._until_error(parser, statements)
                 break
             except SyntaxError as error:
-                self._wrong(error, by_line)
+                place = (error.lineno, error.offset, error.msg)
+                self._wrong(error, by_line and place != before)  # a parser that does not go on would say the same for ever
+                before = place
         self._keep()
 
     def _until_error(self, parser: QuadParser, statements: Iterator[tuple[int, Any]]) -> None:
