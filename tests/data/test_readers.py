@@ -156,7 +156,7 @@ def test_chosen_columns_take_lines_of_several_widths(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "options", "sentence"),
     [
-        ("a\tr\tb\tx\ty\n", ReadOptions(), "have 5 columns, but 3 are needed .* columns=0,1,2"),
+        ("a\tr\tb\tx\ty\n", ReadOptions(), "have 5 columns, but 3 are needed .* --columns 0,1,2"),
         ("a,r,b\n", ReadOptions(), "have 1 column between tabs, .* another separator"),
         ("a\tr\tb\n", ReadOptions(columns="0,1,7"), "has no column 7: its 3 columns"),
         ("a\tr\tb\n", ReadOptions(columns=(0, 1, -1)), "has no column -1"),

@@ -125,7 +125,9 @@ def test_columns_after_the_fact_are_times_only_if_they_are_dates() -> None:
     spans = [(*day, "2015-01-01") for day in days]
     assert recognise(sheet(spans), ReadOptions()).roles == INTERVAL
     for wrong in ("0.5", "7", "2014", "note"):
-        with pytest.raises(BadInput, match=r"have 4 columns, but 3 are needed .*columns=0,1,2,3 if the last is a time"):
+        with pytest.raises(
+            BadInput, match=r"have 4 columns, but 3 are needed .*--columns 0,1,2,3 if the last is a time"
+        ):
             recognise(sheet([(*fact, wrong) for fact in FACTS]), ReadOptions())
 
 

@@ -57,7 +57,7 @@ def test_a_column_of_times(tmp_path: Path) -> None:
     assert whole(path, "0,1,2").sizes == Sizes(2, 1)
     assert load(path).sizes == Sizes(2, 1, 3)  # dates that follow the tail are times
     path.write_text(lines("a r b x", "a r b y"))
-    with pytest.raises(BadInput, match=r"have 4 columns, but 3 are needed .*columns=0,1,2,3 if the last is a time"):
+    with pytest.raises(BadInput, match=r"have 4 columns, but 3 are needed .*--columns 0,1,2,3 if the last is a time"):
         load(path)
 
 

@@ -234,9 +234,9 @@ def wrong_width(sheet: Sheet, roles: Roles) -> str:
     need = f"{len(roles)} are needed ({', '.join(roles)})"
     if sheet.width > len(roles):
         choice = ",".join(str(i) for i in range(len(roles)))
-        timed = " (columns=0,1,2,3 if the last is a time)" if roles == FACT else ""
+        timed = " (--columns 0,1,2,3 if the last is a time)" if roles == FACT else ""
         wide = f"the lines of {sheet.origin} have {sheet.width} columns, but {need}"
-        return f"{wide}; choose them, for example columns={choice}{timed}"
+        return f"{wide}; choose them, for example --columns {choice}{timed}"
     between = {"\t": "tabs"}.get(
         sheet.separator, repr(sheet.separator) if sheet.separator.isprintable() else "separators"
     )
