@@ -38,6 +38,7 @@ def test_there_is_a_notebook() -> None:
     assert [path.name for path in NOTEBOOKS] == ["from-csv-to-model.ipynb"]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # those of Jupyter's own packages
 def test_from_csv_to_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))

@@ -284,7 +284,9 @@ def _unzipped(path: Path, file: BinaryIO) -> Iterator[tuple[_Source, str]]:
         archive = zipfile.ZipFile(file if file.seekable() else io.BytesIO(file.read()))
     except (*DAMAGE, OSError, ValueError, NotImplementedError) as error:
         raise BadInput(f"the zip file {name_of(path)} is damaged ({error}); get it again") from None
-    files = [one for one in archive.infolist() if not one.filename.endswith("/") and not one.filename.startswith("__MACOSX/")]
+    files = [
+        one for one in archive.infolist() if not one.filename.endswith("/") and not one.filename.startswith("__MACOSX/")
+    ]
     if len(files) != 1:
         names = ", ".join(one.filename for one in files[:10]) or "none"
         raise BadInput(
