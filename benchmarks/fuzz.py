@@ -86,7 +86,9 @@ def read(name: str, data: bytes, path: Path) -> str:
     from dura.types import BadInput
 
     choice = data[0] if data else 0
-    packed = choice % 24 if choice % 24 <= len(COMPRESSED) else 0  # most inputs are plain: few mutations can be unpacked
+    packed = (
+        choice % 24 if choice % 24 <= len(COMPRESSED) else 0
+    )  # most inputs are plain: few mutations can be unpacked
     file = path / f"facts.{name}{COMPRESSED[packed - 1] if packed else ''}"
     file.write_bytes(data[1:])
     options = ReadOptions(

@@ -82,6 +82,7 @@ def test_export_to_a_folder(home: Path) -> None:
     assert package.load(home / "n").digest == package.load("nations").digest
 
 
+@pytest.mark.slow
 def test_mistakes_are_one_sentence(home: Path) -> None:
     assert "links.csv is there already" in sentence(dura("export", "nations", "links.csv", cwd=home, code=2))
     assert "'xlsx' is not a format to write" in sentence(dura("export", "nations", "n.xlsx", cwd=home, code=2))

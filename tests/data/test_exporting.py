@@ -48,9 +48,9 @@ def described(facts: Any = ODD, **more: Any) -> Graph:
     )
 
 
-def again(graph: Graph, path: Path, format: str = "") -> Graph:  # noqa: A002
+def again(graph: Graph, path: Path, form: str = "") -> Graph:
     """The graph after it was written and read. The splits of a folder must all be there."""
-    files = export_graph(graph, path, format=format)
+    files = export_graph(graph, path, format=form)
     assert all(file.is_file() for file in files)
     return load(path, valid_share=0, test_share=0)
 
@@ -69,25 +69,25 @@ def named(graph: Graph) -> set[tuple[str, ...]]:
     }
 
 
-@pytest.mark.parametrize("format", ALIKE)
-def test_a_folder_keeps_everything(tmp_path: Path, format: str) -> None:  # noqa: A002
+@pytest.mark.parametrize("form", ALIKE)
+def test_a_folder_keeps_everything(tmp_path: Path, form: str) -> None:
     graph = described()
-    read = again(graph, tmp_path / "folder", format)
+    read = again(graph, tmp_path / "folder", form)
     assert read.digest == graph.digest
     assert read.about_entities == graph.about_entities
     assert read.about_relations == graph.about_relations
     there = sorted(file.name for file in (tmp_path / "folder").iterdir())
-    assert there == sorted(f"{name}.{format}" for name in ("train", "valid", "test", "entities", "relations"))
+    assert there == sorted(f"{name}.{form}" for name in ("train", "valid", "test", "entities", "relations"))
 
 
-@pytest.mark.parametrize("format", ALIKE)
-def test_a_file_keeps_all_facts(tmp_path: Path, format: str) -> None:  # noqa: A002
+@pytest.mark.parametrize("form", ALIKE)
+def test_a_file_keeps_all_facts(tmp_path: Path, form: str) -> None:
     graph = described()
-    read = again(graph, tmp_path / f"facts.{format}")
+    read = again(graph, tmp_path / f"facts.{form}")
     assert named(read) == named(graph) == set(ODD)
 
 
-@pytest.mark.parametrize("format", ALIKE)
+@pytest.mark.parametrize("form", ALIKE)
 @pytest.mark.parametrize(
     "facts",
     [
@@ -101,9 +101,9 @@ def test_a_file_keeps_all_facts(tmp_path: Path, format: str) -> None:  # noqa: A
         [("a", "r", "b", "2001-01-02", "2003-02"), ("b", "r", "c", "2002-01-01", "2002-01-01"), ("c", "s", "a", None, None)],
     ],
 )  # fmt: skip
-def test_times_are_kept(tmp_path: Path, format: str, facts: list[Any]) -> None:  # noqa: A002
+def test_times_are_kept(tmp_path: Path, form: str, facts: list[Any]) -> None:
     graph = from_facts(facts, facts[:1], facts[1:2], time_unit="hour" if "T" in str(facts[0][3]) else "auto")
-    read = again(graph, tmp_path / "folder", format)
+    read = again(graph, tmp_path / "folder", form)
     assert read.times is not None and graph.times is not None
     assert (read.times.kind, list(read.times)) == (graph.times.kind, list(graph.times))
     assert read.digest == graph.digest
@@ -115,11 +115,11 @@ LABELS = st.dictionaries(st.integers(0, 5), NAMES.filter(str.strip), max_size=4)
 
 
 @settings(max_examples=40)
-@pytest.mark.parametrize("format", ALIKE)
+@pytest.mark.parametrize("form", ALIKE)
 @given(facts=FACTS, test=FACTS, labels=LABELS)
 def test_any_names_and_labels_survive(
     tmp_path_factory: pytest.TempPathFactory,
-    format: str,
+    form: str,
     facts: Any,
     test: Any,
     labels: dict[int, str],
@@ -127,12 +127,12 @@ def test_any_names_and_labels_survive(
     called = {facts[at % len(facts)][0]: label for at, label in labels.items()}
     graph = from_facts(facts, facts[:1], test, labels=called, entity_types=called)
     folder = tmp_path_factory.mktemp("any")
-    if format == "tsv" and any(mark in name for fact in [*facts, *test] for name in fact for mark in "\t\r"):
+    if form == "tsv" and any(mark in name for fact in [*facts, *test] for name in fact for mark in "\t\r"):
         with pytest.raises(BadInput, match="holds a tab or a line break, which TSV cannot hold; export as csv"):
             export_graph(graph, folder / "x", format="tsv")
         assert not (folder / "x").exists()
         return
-    read = again(graph, folder / "x", format)
+    read = again(graph, folder / "x", form)
     assert read.digest == graph.digest
     assert read.labels == graph.labels
 
@@ -218,12 +218,12 @@ def test_a_type_that_holds_a_mark_stays_one_type(tmp_path: Path) -> None:
     assert again(graph, tmp_path / "x").types("a") == ("x, y", "z,w")
 
 
-@pytest.mark.parametrize("format", WRITERS)
-def test_disk_errors_are_one_sentence(tmp_path: Path, format: str) -> None:  # noqa: A002
+@pytest.mark.parametrize("form", WRITERS)
+def test_disk_errors_are_one_sentence(tmp_path: Path, form: str) -> None:
     (tmp_path / "file").write_text("")
-    for path in (tmp_path / "file" / f"x.{format}", tmp_path / "file" / "folder"):
+    for path in (tmp_path / "file" / f"x.{form}", tmp_path / "file" / "folder"):
         with pytest.raises(DuraError, match=r"^cannot write .* in the folder .*; name another place$") as error:
-            export_graph(described(), path, format=format)
+            export_graph(described(), path, format=form)
         assert "\n" not in str(error.value)
 
 
@@ -242,10 +242,10 @@ except DuraError as error:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="only Unix limits the size of files")
-@pytest.mark.parametrize("format", WRITERS)
-def test_a_file_that_cannot_grow_is_said_and_removed(tmp_path: Path, format: str) -> None:  # noqa: A002
+@pytest.mark.parametrize("form", WRITERS)
+def test_a_file_that_cannot_grow_is_said_and_removed(tmp_path: Path, form: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", FULL, tmp_path / "out", format], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", FULL, tmp_path / "out", form], capture_output=True, text=True, timeout=120
     )
     assert done.stderr == ""
     assert done.stdout.startswith("cannot write ")

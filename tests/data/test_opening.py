@@ -367,6 +367,7 @@ def test_standard_input(ending: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_standard_input_needs_a_format_and_bytes() -> None:
     done = check(PEOPLE)
     assert done.returncode == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def test_columns_that_do_not_exist_are_named(tmp_path: Path) -> None:
     path = tmp_path / "visits.csv"
     path.write_text("head,relation,tail,date\na,r,b,2014\n")
     with pytest.raises(
-        BadInput, match=r"visits.csv has no column 'day'; its header has 'head', 'relation', 'tail', 'date'"
+        BadInput, match=r"visits.csv has no column 'day'; its first line has 'head', 'relation', 'tail', 'date'"
     ):
         dura.read(path, time="day")
     with pytest.raises(BadInput, match="has no column 7: its 4 columns are numbered from 0"):
@@ -113,7 +114,9 @@ def test_a_model_describes_itself(tmp_path: Path) -> None:
     about = model.describe()
     assert (about["run"], about["model"], about["rank"], about["regularizer"]) == (None, "distmult", 4, "n3")
     sizes = model.graph.sizes
-    assert about["graph"] == {"name": "random", "entities": sizes.entities, "relations": sizes.relations, "times": None}
+    labels = {"entities": 0, "relations": 0}
+    counts = {"entities": sizes.entities, "relations": sizes.relations, "times": None, "labels": labels}
+    assert about["graph"] == {"name": "random", **counts}
     assert about["tables"] == {
         "sparse": False,
         "dtype": "float32",
@@ -133,3 +136,23 @@ def test_read_splits_as_it_is_told(tmp_path: Path) -> None:
     assert graph.times.names(graph.test[:, 3]) and min(graph.times.names(graph.test[:, 3])) == "2036"
     with pytest.raises(dura.BadInput, match="a split by time needs facts with times"):
         dura.read(path, columns=(0, 1, 2), split="time")
+
+
+def test_read_takes_what_load_takes() -> None:
+    """All parameters, with the same defaults, but for those that make no sense for files."""
+    load, read = (inspect.signature(function).parameters for function in (dura.load, dura.read))
+    assert {**{name: one.default for name, one in list(read.items())[1:]}, "query": None, "progress": None} == {
+        name: one.default for name, one in list(load.items())[1:]
+    }
+
+
+def test_read_hands_on_how_to_read(tmp_path: Path) -> None:
+    path = tmp_path / "facts.dat"
+    path.write_text("a,r,b,03/04/2014 13:00\nb,r,c,04/04/2014 14:00\n")
+    graph = dura.read(
+        path, format="csv", time=3, time_format="DD/MM/YYYY HH:MM", time_unit="month", valid_share=0, test_share=0
+    )
+    assert graph.times is not None
+    assert list(graph.times) == ["2014-04"]
+    with pytest.raises(BadInput, match="holds more than 1e-08 GB"):
+        dura.read(path, format="csv", most_gb=1e-8)

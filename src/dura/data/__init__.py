@@ -1,22 +1,27 @@
 """The data room: from files of facts to arrays of ids, and back to names.
 
 A fact of a TSV file passes these modules, in this order:
-  loading      load(source): a NAME, FOLDER or FILE to a Graph
-  readers      files to columns of names; READERS, the table of formats; the bytes of plain and compressed files
+  loading      load(source): a NAME, FOLDER, FILE, database or standard input to a Graph
+  readers      files to sheets; READERS, the table of formats; ReadOptions, what the user says
+  opening      the bytes of plain and compressed files, as a stream with a ceiling
   separated    TSV and CSV
+  sheet        Sheet: rows of text, before it is known what the columns hold; BadLines
+  recognition  which column is head, relation, tail and time; words: what titles say; columns: a time that the user named
+  facts        sheets to columns of names; what is implausible is a warning or an error
+  assembly     columns of names to a Graph, with everything that the user should know
   vocabulary   sorted names <-> ids
   split        train, valid and test from one list of facts; readoff: what train gives away of test
   graph        Graph: train, valid and test as ids
   questions    Questions: distinct questions with their answers (the training set, and the known answers of evaluation)
 Other facts pass some of these too:
   memory       from_facts: facts in memory to a Graph
+  sources      facts that are not in files of lines: Parquet, JSON Lines, RDF, Neo4j, other programs, databases, data frames
   catalog      the known graphs (catalog.toml), and where they are; download: their files into the cache
-  columns      which columns hold facts if the user named the column of the time
   layouts      how the lines of published temporal graphs say when a fact holds
   dates        decide, Rule: columns of dates in any usual form, turned into one spelling; forms: the ways to write a time;
                days: the calendar for columns
   times        Times: a vocabulary of times in their real order with their real distances
-  sources      facts that are not in files of lines; databases: the rows of a query (sql, sparql with terms and web)
+  exporting    a graph as files for other programs; WRITERS, the table of formats
 Large graphs:
   stored       store(graph, folder): a graph as ids in a folder; names: a vocabulary that stays in its file
   large        questions of many facts, made and shuffled in parts; kept: their files in the folder of the graph
@@ -30,7 +35,8 @@ About graphs:
   doctor       check(source): what is wrong with a graph or worth knowing about it
 
 This room knows no model and needs no torch. Of dura it imports types and text, and records and config for files and settings.
-To add a file format: write a Reader, a function (path, options, roles) -> FileColumns, and give it a row in READERS.
+To add a file format: write a Reader, a function (path, options) -> Sheet, and give it a row in READERS. It never guesses what the
+columns hold. To write one: a function (frame, path) and a row in WRITERS.
 To add a published graph: write a table in catalog.toml with addresses, checksums and counts.
 """
 

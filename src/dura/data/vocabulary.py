@@ -82,7 +82,7 @@ class Vocabulary:
 
     def name(self, i: int) -> str:
         """The name of id `i`."""
-        return str(self._names[i])
+        return str(self._names[int(i)])  # ids of arrays are no int
 
     def names(self, ids: Iterable[int] | IntArray) -> list[str]:
         """The names of many ids."""

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dura.config.sections import Splitting
+from dura.config.sections import Splitting, Unit
 from dura.data import from_facts, load
 from dura.data.graph import Graph
+from dura.data.opening import MOST_GB
 from dura.runs.choices import Choices, choose
 from dura.runs.trained import Trained, open_run
 from dura.types import BadInput
@@ -31,16 +32,22 @@ def read(
     test_share: float | None = None,
     split_seed: int = 0,
     split: Splitting = "random",
+    time_format: str | None = None,
+    time_unit: Unit = "auto",
+    time_zone: str = "UTC",
+    most_gb: float = MOST_GB,
+    format: str = "",  # noqa: A002
     entities: str | Path | None = None,
     relations: str | Path | None = None,
     notify: Callable[[str], None] | None = None,
 ) -> Graph:
     """Read your own graph: one file of facts, which is split for you, or a folder with train, valid and test.
 
-    Like `load`, but `path` is never a catalog name. `time` names the column of times by position or header name, or the columns
-    of begin and end. Head, relation and tail are then `columns`, or the columns that a well-known header names, or the first
-    three other columns. `entities` and `relations` are files with labels, types and descriptions. `notify` is called with a
-    sentence for each thing worth knowing.
+    Like `load`, but `path` is neither a catalog name nor a database. `time` names the column of times by position or title, or
+    the columns of begin and end. Head, relation and tail are then `columns`, or the columns that titles name, or the first three
+    other columns. `time_format`, `time_unit` and `time_zone` say how times are written, cut and placed. `format` is the ending of
+    a known format if the file's own says nothing. A file that holds more than `most_gb` gigabytes is refused. `entities` and
+    `relations` are files with labels, types and descriptions. `notify` is called with a sentence for each thing worth knowing.
 
     >>> dura.read("facts.tsv", columns=("head", "relation", "tail"))  # doctest: +SKIP
     >>> dura.read("visits.csv", time="date"), dura.read("spans.tsv", time=("begin", "end"))  # doctest: +SKIP
@@ -58,6 +65,11 @@ def read(
         test_share=test_share,
         split_seed=split_seed,
         split=split,
+        time_format=time_format,
+        time_unit=time_unit,
+        time_zone=time_zone,
+        most_gb=most_gb,
+        format=format,
         entities=entities,
         relations=relations,
         notify=notify,
