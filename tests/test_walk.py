@@ -57,6 +57,7 @@ AROUND = {
     "cli/reading.py": "options",
     "data/sheet.py": "rows that are handed around",
     "data/words.py": "what the first row would say as a header",
+    "data/content.py": "what columns without titles seem to hold",
     "data/sources/*.py": "is this a database?",
     "data/leaks.py": "counts for a note",
     "data/readoff.py": "says what test facts can be read off train",

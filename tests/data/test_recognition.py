@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dura.data.content import ENOUGH, look_like_dates
 from dura.data.facts import facts_of
 from dura.data.graph import Graph
 from dura.data.loading import load
 from dura.data.memory import from_facts
 from dura.data.readers import FACT, INTERVAL, POINT, ReadOptions
-from dura.data.recognition import ENOUGH, look_like_dates, recognise
+from dura.data.recognition import recognise
 from dura.data.sheet import Sheet
 from dura.types import BadInput
 

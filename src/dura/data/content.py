@@ -18,6 +18,8 @@ FEWER = 3
 """A column has far fewer distinct values than another one if they are at most this part of them: a third."""
 SHARED = 0.1
 """Two columns hold the same kind of things if at least this share of the distinct values of one are in the other."""
+SAME = 0.5
+"""Two columns surely hold the same kind of things if they share at least this share of their values."""
 DATE = r"^\s*\+?-?(\d{4,}[-/.]\d{1,2}([-/.]\d{1,2})?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([T ].*)?\s*$"
 """What dates look like. Which date is meant is decided later, and more carefully."""
 DECIMAL = r"^\s*[-+]?\d*[.,]\d+([eE][-+]?\d+)?\s*$"
@@ -50,29 +52,23 @@ def fact_order(origin: str, sample: pl.DataFrame, *, fixed: bool = False) -> tup
     if count < ENOUGH:
         return (0, 1, 2), []
     columns = [sample.to_series(at).drop_nulls().unique() for at in range(3)]
-    distinct = [len(column) for column in columns]
+    distinct, usual = [len(column) for column in columns], _shared(columns[0], columns[2])
     for at in sorted((0, 2), key=lambda at: distinct[at]):
+        one, other = (column for column in range(3) if column != at)
+        order, alike = (one, at, other), _shared(columns[one], columns[other])
+        counts = f"it has {distinct[at]:,} distinct values in {count:,} rows and column 1 has {distinct[1]:,}"
+        why = f"columns {one} and {other} share values" if alike >= SAME and usual < SHARED else counts
         fewer = distinct[at] <= distinct[1] / FEWER and distinct[at] <= PLAUSIBLE * count
-        if not fewer:
-            continue
-        rest = [other for other in range(3) if other != at]
-        alike = _shared(columns[rest[0]], columns[rest[1]])
-        usual = _shared(columns[0], columns[2])
-        said = (
-            f"column {at} is read as the relation, because it has {distinct[at]:,} distinct values in {count:,} rows "
-            f"and column 1 has {distinct[1]:,}"
-        )
-        order = (rest[0], at, rest[1])
-        clear = (alike >= SHARED and alike > usual) or (
-            distinct[1] > PLAUSIBLE * count and distinct[at] <= CLEAR * count
-        )
+        clear = why != counts or (fewer and alike >= SHARED and alike > usual)
+        clear = clear or (distinct[1] > PLAUSIBLE * count and distinct[at] <= CLEAR * count)
         if clear and not fixed:
+            said = f"column {at} is read as the relation, because {why}"
             return order, [f"{origin}: {said}; if this is wrong: --columns 0,1,2"]
-        if clear or (usual < SHARED and distinct[at] <= distinct[1] / FEWER**2):
-            chosen = ",".join(map(str, order))
-            counts = f"{distinct[at]:,} instead of {distinct[1]:,}"
-            doubt = f"column 1 is read as the relation, but column {at} has fewer distinct values ({counts})"
-            return (0, 1, 2), [f"{origin}: {doubt}; if column {at} is the relation: --columns {chosen}"]
+        if clear or (fewer and usual < SHARED and distinct[at] <= distinct[1] / FEWER**2):
+            doubt = f"column 1 is read as the relation, but column {at} may be it: {why}"
+            return (0, 1, 2), [
+                f"{origin}: {doubt}; if column {at} is the relation: --columns {','.join(map(str, order))}"
+            ]
     return (0, 1, 2), []
 
 

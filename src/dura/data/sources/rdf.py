@@ -29,6 +29,8 @@ from dura.types import BadInput
 if TYPE_CHECKING:
     from pyoxigraph import QuadParser
 
+MOST_ERRORS = 10
+"""How many errors a line may have before reading stops."""
 PIECE = 100_000
 """How many facts are put into columns at a time."""
 GENERATED = re.compile(r"[0-9a-f]{25,32}")
@@ -109,15 +111,17 @@ class _Statements:
     def take(self, parser: QuadParser, by_line: bool) -> None:
         """Take in all statements. Bad lines of N-Triples and N-Quads are left out; elsewhere nothing after an error is sure."""
         statements = enumerate(parser, 1)
-        before: tuple[object, ...] = ()
+        line, times = 0, 0
         while True:
             try:
                 self._until_error(parser, statements)
                 break
             except SyntaxError as error:
-                place = (error.lineno, error.offset, error.msg)
-                self._wrong(error, by_line and place != before)  # a parser that does not go on would say the same for ever
-                before = place
+                times = times + 1 if error.lineno == line else 1
+                line = error.lineno or 0
+                self._wrong(
+                    error, by_line and times <= MOST_ERRORS
+                )  # a long line of something else is no line of facts
         self._keep()
 
     def _until_error(self, parser: QuadParser, statements: Iterator[tuple[int, Any]]) -> None:
