@@ -95,7 +95,7 @@ def read(name: str, data: bytes, path: Path) -> str:
         header=(None, True, False)[choice // 24 % 3],
         skip_bad=bool(choice // 72 % 2),
         time=(None, 3, 0, "date")[choice % 4] if choice >= 144 else None,
-        most_gb=0.01,
+        most_gb=0.001,
     )
     try:
         load_with_notes(file, options, Shares())
