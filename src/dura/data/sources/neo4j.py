@@ -108,7 +108,7 @@ def fits(path: Path) -> bool:
 
 def read_any_csv(path: Path, options: ReadOptions) -> Sheet:
     """Read a CSV file. One that apoc exported holds nodes and relationships in the same file."""
-    if path != STANDARD_INPUT and options.columns is None and options.time is None and not options.separator:
+    if path != STANDARD_INPUT and options.columns is None and not options.separator:
         header = header_of(path)
         if header is not None and header.apoc:
             return read_file(path, options)
@@ -191,7 +191,8 @@ def _facts(graph: _Graph, path: Path, lines: Lines, header: Header, bad: BadLine
     """Start, type and end of each relationship, with their groups and the properties that may be times."""
     kinds, numbers = header.kinds, lines.numbers
     assert numbers is not None
-    times = {name: at for name, at in header.properties.items() if name.lower() in TIMES and "ID" not in kinds}
+    mixed = "ID" in kinds and not header.apoc  # then the properties are those of nodes
+    times = {name: at for name, at in header.properties.items() if name.lower() in TIMES and not mixed}
     graph.unused.update(name for name in header.properties if name not in times and not header.apoc)
     wanted = [kinds["START_ID"], kinds["END_ID"], *([kinds["TYPE"]] if "TYPE" in kinds else []), *times.values()]
     table = _take(lines, wanted)
@@ -204,7 +205,14 @@ def _facts(graph: _Graph, path: Path, lines: Lines, header: Header, bad: BadLine
         head_group=pl.lit(header.groups["START_ID"]), tail_group=pl.lit(header.groups["END_ID"])
     )
     if header.apoc:
-        frame = frame.filter((pl.col("head") != "") | (pl.col("tail") != "") | (pl.col("relation") != ""))
+        ours = (frame["head"] != "") | (frame["tail"] != "") | (frame["relation"] != "")
+        rest = {name: at for name, at in header.properties.items() if name not in times}
+        graph.unused.update(
+            name
+            for name, column in zip(rest, _take(lines, list(rest.values())), strict=True)
+            if (column.filter(ours) != "").any()
+        )
+        frame = frame.filter(ours).drop(name for name in times if not (frame[name].filter(ours) != "").any())
     empty = pl.any_horizontal(pl.col(title) == "" for title in FACT_TITLES)
     gaps = frame.filter(empty)["line"]
     bad.add(gaps, pl.repeat("the start, the end or the type of a relationship is empty", len(gaps), eager=True))
@@ -225,6 +233,8 @@ def _nodes(lines: Lines, header: Header) -> pl.DataFrame:
 
 def _take(lines: Lines, positions: list[int]) -> list[pl.Series]:
     """Columns of lines. A position may be wanted twice."""
+    if not positions:
+        return []
     order = sorted(set(positions))
     taken = dict(zip(order, lines.take(order).get_columns(), strict=True))
     return [taken[at].fill_null("") for at in positions]
