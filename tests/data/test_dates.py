@@ -284,3 +284,12 @@ def test_turned_intervals_of_turned_dates() -> None:
         [pl.Series(["09.01.2014", "10.01.2014", ""]), pl.Series(["10.01.2014", "09.01.2014", "1.1.2014"])]
     ).columns
     assert turned(begin, end).to_list() == [False, True, False]
+
+
+def test_days_that_a_zone_moves_are_a_warning() -> None:
+    midnights = [f"2014-05-{day:02}T00:00:00+02:00" for day in range(1, 29)]
+    (warning,) = decide(pl.Series(midnights)).warnings
+    assert "28 of 28 distinct date-times such as '2014-05-01T00:00:00+02:00' are on another day in UTC" in warning
+    assert "--time-zone Europe/Berlin" in warning
+    assert decide(pl.Series(midnights), zone="Europe/Berlin").warnings == ()
+    assert decide(pl.Series([f"2014-05-{day:02}T12:00:00+02:00" for day in range(1, 29)])).warnings == ()

@@ -30,6 +30,8 @@ from dura.types import BadInput
 
 KNOWN_SHARE = 0.9
 """If this share of the times are dates or numbers, the other times are errors."""
+MOVED = 0.3
+"""If a zone moves more than this share of the times to another day, days probably begin in another zone."""
 LONGEST = 100
 """Longer text is never a date or a number, and is cut in messages."""
 NUMBERS, LABELS = "number", "label"
@@ -317,7 +319,23 @@ def _noted(rule: Rule, texts: pl.Series) -> Rule:
         notes.append(
             f"{zoned:,} of {every:,} distinct date-times have a time zone; the others are taken as {rule.zone}"
         )
-    return replace(rule, notes=tuple(notes))
+    return replace(rule, notes=tuple(notes), warnings=(*rule.warnings, *_moved(rule, texts, found)))
+
+
+def _moved(rule: Rule, texts: pl.Series, found: list[tuple[pl.Series, Moments]]) -> list[str]:
+    """A warning if another day is kept than the one that is written, because the day begins at another hour in the wanted zone."""
+    for rows, one in found:
+        written = texts.gather(rows).str.slice(0, 10)
+        other = (
+            (written != one.spelled("day"))
+            & written.str.contains(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")
+            & pl.Series(one.zoned)
+        )
+        if int(other.sum()) > MOVED * len(rows):
+            given = shown(texts[int(rows[int(other.arg_max() or 0)])])
+            many = f"{int(other.sum()):,} of {len(rows):,} distinct date-times such as {given} are on another day in {rule.zone}"
+            return [f"{many}; if days begin elsewhere, say where, for example --time-zone Europe/Berlin"]
+    return []
 
 
 def _numbers(texts: pl.Series) -> pl.Series:

@@ -97,6 +97,10 @@ def _said(
         picked = [first[at] for at in positions[: len(FACT)] if at < len(first)]
         header = by_name or named(picked) is not None
     titles = first if header or sheet.titles is not None else None
+    if titles is not None and max(positions) >= len(titles):
+        raise BadInput(
+            f"{sheet.origin} has no column {max(positions)}: its header has {len(titles)} columns, numbered from 0"
+        )
     full = len(first) if titles else 1 + max(positions)
     least = full if len(roles) == _needed(roles) else 1 + max(positions[: _needed(roles)])
     return Plan(roles, positions, header, least, full if titles else None, chosen, titles)
