@@ -151,7 +151,8 @@ def _stream(file: BinaryIO, end: int) -> Iterator[int]:
             return
         yield at
         file.seek(at + start)
-        at += start + length + max(0, _Table.root(file.read(min(length, MOST_DESCRIPTION))).number(3, "<q"))
+        described = file.read(max(0, min(length, MOST_DESCRIPTION, end - at - start)))
+        at += start + length + max(0, _Table.root(described).number(3, "<q"))
 
 
 def _message(file: BinaryIO, at: int, end: int) -> int:
@@ -161,7 +162,7 @@ def _message(file: BinaryIO, at: int, end: int) -> int:
     file.seek(at)
     mark, length = struct.unpack("<Ii", file.read(8))
     start, length = (8, length) if mark == 0xFFFFFFFF else (4, mark)
-    if not 0 < length <= MOST_DESCRIPTION:
+    if not 0 < length <= min(MOST_DESCRIPTION, end - at - start):
         raise ValueError("a batch has no description")
     file.seek(at + start)
     message = _Table.root(file.read(length))
