@@ -274,7 +274,8 @@ _LONG = {
 
 def test_a_long_query_can_be_stopped(engine: str, source: str) -> None:
     code = (
-        "import sys\nfrom dura.data.readers import ReadOptions\nfrom dura.data.sources.databases import read_database\n"
+        "import signal, sys\nsignal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it\n"
+        "from dura.data.readers import ReadOptions\nfrom dura.data.sources.databases import read_database\n"
         "print('go', flush=True)\n"
         "try:\n    read_database(sys.argv[1], ReadOptions(query=sys.argv[2]))\n"
         "except KeyboardInterrupt:\n    print('stopped')"

@@ -148,9 +148,6 @@ def _fields(sheet: Sheet, plan: Plan, bad: BadLines, beside: Beside) -> pl.DataF
         pl.when(pl.col(role).str.contains("\n", literal=True)).then(pl.lit(f"the {role} holds a line break"))
         for role in plan.roles
     ]
-    if plan.header and plan.titles is not None:
-        again = [pl.col(role) == plan.titles[at] for role, at in zip(plan.roles, plan.positions, strict=True)]
-        broken.append(pl.when(pl.all_horizontal(again)).then(pl.lit("the header again")))
     return _without(rows, pl.coalesce([*reasons, *broken]), bad)
 
 
@@ -270,6 +267,10 @@ def _header_warnings(sheet: Sheet, plan: Plan, options: ReadOptions, rows: pl.Da
     titles = [first[at] if at < len(first) else "" for at in plan.positions[: len(FACT)]]
     relation = rows["relation"]
     if plan.header:
+        again = rows.filter(pl.all_horizontal(pl.col(role) == title for role, title in zip(FACT, titles, strict=True)))
+        if len(again):
+            line = again["line"][0]
+            return [f"{sheet.origin}: line {line} repeats the header and is read as a fact; delete it if it is none"]
         if options.header and bool((relation == titles[1]).any()):
             return [
                 f"{sheet.origin}: the first line is read as a header, but looks like a fact; if it is one: --header no"

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,14 +128,31 @@ def read_duckdb(source: str, query: str, options: ReadOptions) -> Sheet:
             names = [f"c{at}" for at in range(len(titles))]
             casts = ", ".join(f"{name}::VARCHAR" for name in names)
             connection.execute(f"CREATE TEMP VIEW asked({', '.join(names)}) AS\n{query}")
-            cursor = connection.execute(f"SELECT {casts} FROM asked")
-            return _collect(source, titles, types, options, cursor.fetchmany)
+
+            def read() -> Sheet:
+                cursor = connection.execute(f"SELECT {casts} FROM asked")
+                return _collect(source, titles, types, options, cursor.fetchmany)
+
+            return _until_interrupted(read, connection.interrupt)
     except duckdb.Error as error:
         raise BadInput(f"{source}: DuckDB says {one_line(str(error))!r}") from None
     except RuntimeError as error:  # this is how DuckDB reports Ctrl-C
         if "interrupted" in str(error):
             raise KeyboardInterrupt from None
         raise
+
+
+def _until_interrupted(read: Callable[[], Sheet], stop: Callable[[], None]) -> Sheet:
+    """Read in another thread, so that Ctrl-C reaches this one: DuckDB does not look for it while it computes rows."""
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(read)
+        try:
+            while True:
+                with suppress(TimeoutError):
+                    return reading.result(timeout=0.1)
+        except KeyboardInterrupt:
+            stop()
+            raise
 
 
 def _open_duckdb(path: Path) -> duckdb.DuckDBPyConnection:
