@@ -19,7 +19,7 @@ Other facts pass some of these too:
   catalog      the known graphs (catalog.toml), and where they are; download: their files into the cache
   layouts      how the lines of published temporal graphs say when a fact holds
   dates        decide, Rule: columns of dates in any usual form, turned into one spelling; forms: the ways to write a time;
-               days: the calendar for columns
+               day_month: which comes first; days: the calendar for columns
   times        Times: a vocabulary of times in their real order with their real distances
   exporting    a graph as files for other programs; WRITERS, the table of formats
 Large graphs:

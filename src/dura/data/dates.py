@@ -22,6 +22,7 @@ import numpy as np
 import polars as pl
 
 from dura.config.sections import Unit
+from dura.data.day_month import DAY_FIRST, in_order
 from dura.data.days import DAY, Flags, Moments, Zone, moments, unix
 from dura.data.forms import EXAMPLES, Form, Level, form_of, forms_of
 from dura.data.times import Times, bare, numbers
@@ -37,7 +38,6 @@ LONGEST = 100
 NUMBERS, LABELS = "number", "label"
 UNIX = {"unix": 1, "unix-ms": 1000}
 CLOCK = " HH:MM:SS"
-DAY_FIRST = ("DD/MM/YYYY", "DD-MM-YYYY")
 DAYS = (
     "YYYY-MM-DD",
     "YYYY/MM/DD",
@@ -212,7 +212,7 @@ def _found(texts: pl.Series, unit: Unit, zone: str) -> Rule:
         return Rule(LABELS, unit, zone, warnings=_label_warnings(texts, known, plain))
     if not dates.any():
         return Rule(NUMBERS, unit, zone, warnings=_number_warnings(texts, unit))
-    names = _ordered(texts, forms) + ["YYYY"] * bool((years & ~dates).any() and "YYYY" not in forms)
+    names = in_order(texts, forms) + ["YYYY"] * bool((years & ~dates).any() and "YYYY" not in forms)
     return Rule("|".join(names), unit, zone)
 
 
@@ -230,33 +230,6 @@ def _matches(texts: pl.Series, plain: pl.Series) -> tuple[dict[str, Flags], pl.S
             found[name][fits] = True
             left = left & ~pl.Series(found[name])
     return found, plain & texts.str.contains(form_of("YYYY").regex)
-
-
-def _ordered(texts: pl.Series, forms: dict[str, Flags]) -> list[str]:
-    """The names of the forms, with day and month in the order that the times decide on."""
-    doubtful = [name for name in forms if name.startswith(DAY_FIRST)]
-    if not doubtful:
-        return list(forms)
-    some = texts.filter(np.logical_or.reduce([forms[name] for name in doubtful]))
-    parts = some.str.extract_groups(r"^\s*([0-9]+)[/-]([0-9]+)").struct.unnest()
-    first, second = (parts.to_series(at).cast(pl.Int32) for at in (0, 1))
-    days = some.filter((first > 12) & (first <= 31) & second.is_between(1, 12))
-    months = some.filter((second > 12) & (second <= 31) & first.is_between(1, 12))
-    either = some.filter(first.is_between(1, 12) & second.is_between(1, 12) & (first != second))
-    if (len(days) and len(months)) or (not len(days) and not len(months) and len(either)):
-        raise BadInput(_doubt(days, months, either))
-    if len(days) >= len(months):
-        return list(forms)
-    return [name.replace("DD/MM", "MM/DD").replace("DD-MM", "MM-DD") for name in forms]
-
-
-def _doubt(days: pl.Series, months: pl.Series, either: pl.Series) -> str:
-    choice = "--time-format DD/MM/YYYY or --time-format MM/DD/YYYY"
-    if "/" not in (either[0] if len(either) else days[0]):
-        choice = choice.replace("/", "-")
-    if len(days):
-        return f"the time {shown(days[0])} begins with the day, but {shown(months[0])} with the month; say which is right: {choice}"
-    return f"it is not clear whether the time {shown(either[0])} begins with the day or the month; say it: {choice}"
 
 
 def _refuse_short_years(texts: pl.Series, known: pl.Series) -> None:
