@@ -25,13 +25,14 @@ from dura.reproduction.cells import (
 )
 from dura.reproduction.reproduce import Standing, limits_for, run_tasks
 from dura.reproduction.tally import Tally, summary, tally
-from dura.reproduction.tasks import Task
+from dura.reproduction.tasks import Task, task_of
 from dura.runs.presets import preset
 from dura.runs.run import train
 from dura.runs.work import evaluate_run, train_run
 from dura.runs.workers import Crew, Ended, Limits
 from dura.training.trainer import Interrupted
 from dura.types import BadInput, DuraError
+from texts import vectors_for
 
 Done = tuple[Task, Task, dict[str, str], list[str], list[Standing]]
 TWO = Limits(jobs=2, threads=1, memory=10**12)
@@ -355,3 +356,32 @@ def test_a_graph_that_is_missing_says_how_to_get_it(tmp_path: Path) -> None:
     (cell,) = cells(only=["wn18rr/cp-none"])
     assert not cell.at_hand
     assert tally(cell, tmp_path, 1, {}).status == "not run, needs: dura data get wn18rr"
+
+
+# -- two runs that answer together ------------------------------------------------------------------------------------
+
+
+def task_run(folder: Path, name: str) -> Path:
+    return folder / "runs" / f"{folder.name}-{name}-seed0"
+
+
+def test_two_runs_answer_together_and_are_trained_once(tmp_path: Path) -> None:
+    graph = dura.load("nations")
+    vectors = vectors_for((tuple(graph.entities), tuple(graph.relations)), 6)
+    common: dict[str, int | float | str] = {"candidates__name": "all", "training__batch": 500}
+    star = tiny(tmp_path, "star", model__name="star", model__vectors=vectors, model__width=6, **common)
+    rotate = tiny(tmp_path, "rotate", model__name="rotate", **common)
+    both = Cell(f"{tmp_path.name}/star-rotate", star.experiment, {}, (star, rotate))
+    said: list[str] = []
+    tasks = [task_of(cell, 0, tmp_path) for cell in (both, rotate)]
+    assert run_tasks(tasks, lambda _: 0, TWO, say=said.append) == {}
+    name = tasks[0].name
+    assert sum("training" in line for line in said) == 2 and f"{name}: fitting" in said
+    kept = tasks[0].result()
+    assert kept is not None and kept["result"]["first"] == str(task_run(tmp_path, "star"))
+    told = json.loads((tasks[0].run / "ensemble.json").read_text())
+    assert told["mrr"] == kept["result"]["mrr"]
+    records = [r for name in ("star", "rotate") for r in RunFolder.open(task_run(tmp_path, name)).records()]
+    assert kept["training"]["seconds"] == pytest.approx(sum(r["seconds"] for r in records if r["kind"] == "end"))
+    assert run_tasks(tasks, lambda _: 0, TWO, say=said.append) == {} and tasks[0].next() is None
+    assert tally(both, tmp_path, 1, {}).mrr == kept["result"]["mrr"]

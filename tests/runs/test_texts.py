@@ -18,7 +18,7 @@ from dura.encoders.vectors import read_vectors
 from dura.evaluation import rank
 from dura.models.ensemble import Ensemble
 from dura.runs.ensemble import Fitting, ensemble, examples
-from dura.runs.texts import encode_graph, texts_of
+from dura.runs.texts import encode_graph, kept_vectors, texts_of
 from dura.runs.trained import Trained
 from dura.types import BadInput
 from texts import tiny_encoder, vectors_for
@@ -84,8 +84,26 @@ def test_a_graph_is_encoded_once(umls: Graph, tmp_path: Path) -> None:
 # -- star ---------------------------------------------------------------------------------------------------------------
 
 
-def test_star_is_refused_without_vectors_that_fit(umls: Graph) -> None:
-    with pytest.raises(BadInput, match="needs text vectors: make a file with dura text"):
+def test_star_encodes_the_names_itself_and_once(umls: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("tokenizers")
+    monkeypatch.setenv("DURA_CACHE", str(tmp_path / "cache"))
+    folder = tiny_encoder(tmp_path / "tiny")
+    monkeypatch.setattr("dura.encoders.bert.own_folder", lambda: folder)
+    settings = {"model.width": 16, "training.batch": 200}
+    told: list[str] = []
+    assert kept_vectors(umls, told.append).parent == tmp_path / "cache" / "text"
+    assert told == [f"the names of 181 entities and relations are encoded once and kept in {kept_vectors(umls)}"]
+    before = kept_vectors(umls).stat().st_mtime_ns
+    model = dura.fit(umls, model="star", rank=4, epochs=1, progress=False, settings=settings)
+    assert kept_vectors(umls, told.append).stat().st_mtime_ns == before and len(told) == 1
+    rows = read_vectors(kept_vectors(umls)).of("entities", umls.entities, "")
+    assert torch.equal(model.model.state()["entity_text"], torch.from_numpy(rows))
+
+
+def test_star_is_refused_without_vectors_that_fit(umls: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DURA_CACHE", str(tmp_path))
+    monkeypatch.setattr("dura.encoders.bert.find_spec", lambda _: None)
+    with pytest.raises(BadInput, match="no text encoder is installed: run pip install .*dura-kge"):
         dura.fit(umls, model="star", rank=4, epochs=1, progress=False)
     vectors = vectors_for((tuple(umls.entities), tuple(umls.relations)), 6)
     with pytest.raises(BadInput, match="model.width is 384, but the vectors in .* have 6 numbers: set model.width = 6"):

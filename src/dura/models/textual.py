@@ -22,8 +22,9 @@ class StAR(Model):
 
     StAR ranks by a classifier on [u; v; u − v; u∘v]. What differs between two tails is (e∘u)·v + d·v, where e and d = b − c are its
     weights for u∘v, v and u − v. Here the text encoder is frozen, so results are called "star-like": `vectors` is a file that
-    `dura text` made, and `width` is how many numbers its vectors have. u = norm(h + network([h; r])), with `rank` hidden numbers. A
-    relation is its text vector plus a row that is learned; reciprocals have rows of their own.
+    `dura text` made ("": training makes one with the installed encoder), and `width` is how many numbers its vectors have.
+    u = norm(h + network([h; r])), with `rank` hidden numbers. A relation is its text vector plus a row that is learned; reciprocals
+    have rows of their own.
     """
 
     state_is_all = True
@@ -57,11 +58,6 @@ class StAR(Model):
         """Take the vectors of these names from the file."""
         from dura.encoders.vectors import read_vectors
 
-        if not self.vectors:
-            raise BadInput(
-                "the model 'star' needs text vectors: make a file with dura text GRAPH --out FILE.safetensors, and name it with "
-                "model.vectors"
-            )
         path = Path(self.vectors)
         found = read_vectors(path)
         if found.width != self.width:

@@ -3,13 +3,17 @@
 The `[expected]` table of a preset says to which `tables` it belongs and under which name (`system`). Its `mrr`, `hits@1`, `hits@10`
 and `source` are the paper's if the preset has published settings. A laptop preset (`…-laptop`) has the numbers that we measured
 with it; the paper's are in the preset of the same name without the ending. `band = [low, high]` is where our MRR should be.
+
+A row of two runs that answer together is a table `[expected.ensemble]` in the preset of the first run: the same keys, and `with`,
+the preset of the second run. Its own name is made of both: "wn18rr/star-laptop" with "wn18rr/rotate-laptop" is
+"wn18rr/star-rotate-laptop".
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import NamedTuple
 
@@ -62,6 +66,8 @@ class Cell:
     experiment: Experiment
     paper: Mapping[str, float]
     """The paper's `mrr`, `hits@1` and `hits@10`, those of them that it has."""
+    members: tuple[Cell, ...] = ()
+    """The two cells whose runs answer together; none if the cell is one run."""
 
     @property
     def graph(self) -> str:
@@ -103,6 +109,11 @@ class Cell:
 
     def cost(self, speed: float) -> Estimate:
         """About how much memory its worker needs and how long it takes, at `speed` operations per second."""
+        if self.members:
+            parts = [member.cost(speed) for member in self.members]
+            memory, times = [part.bytes for part in parts], [part.seconds for part in parts]
+            known = None not in memory and None not in times
+            return Estimate(sum(map(int, memory)), sum(map(float, times))) if known else Estimate(None, None)  # type: ignore[arg-type]
         entry, training = catalog.entries().get(self.graph), self.experiment.training
         if entry is None:
             return Estimate(None, None)
@@ -172,7 +183,20 @@ def cells(table: str = ALL, *, laptop: bool | None = None, only: Sequence[str] =
 def _all_cells() -> tuple[Cell, ...]:
     read = {name: Experiment.from_toml(file, where=f"preset {name}") for name, file in presets().items()}
     rows = {name: experiment for name, experiment in read.items() if "tables" in experiment.expected}
-    return tuple(sorted((Cell(name, row, _paper(name, rows)) for name, row in rows.items()), key=_place))
+    found = {name: Cell(name, row, _paper(name, rows)) for name, row in rows.items()}
+    pairs = {_together(cell): cell for cell in found.values() if "ensemble" in cell.experiment.expected}
+    both = {
+        name: replace(cell.experiment, expected=cell.experiment.expected["ensemble"]) for name, cell in pairs.items()
+    }
+    for name, row in both.items():
+        found[name] = Cell(name, row, _paper(name, both), (pairs[name], found[row.expected["with"]]))
+    return tuple(sorted(found.values(), key=_place))
+
+
+def _together(cell: Cell) -> str:
+    """The name of the ensemble that a cell is the first member of."""
+    stem, second = cell.preset.removesuffix(LAPTOP), cell.experiment.expected["ensemble"]["with"].partition("/")[2]
+    return f"{stem}-{second.removesuffix(LAPTOP)}{LAPTOP if cell.laptop else ''}"
 
 
 def _place(cell: Cell) -> tuple[int, int, int, bool]:

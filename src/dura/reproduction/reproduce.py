@@ -12,10 +12,9 @@ from math import inf
 from pathlib import Path
 
 from dura.reproduction.cells import Cell
-from dura.reproduction.tasks import Step, Task
+from dura.reproduction.tasks import Step, Task, task_of
 from dura.runs.build import checked_device
 from dura.runs.cost import cores, free_memory, measured_speed
-from dura.runs.work import evaluate_run
 from dura.runs.workers import Crew, Ended, Limits
 from dura.training.progress import Interrupted
 from dura.types import BadInput, DuraError
@@ -63,7 +62,7 @@ def reproduce(
         warn(f"{lack}; the cells of the other graphs are run")
     speed = measured_speed()
     costs = {cell.preset: cell.cost(speed) for cell in there}
-    tasks = [Task(cell, seed, out, device) for cell in there for seed in range(seeds)]
+    tasks = [task_of(cell, seed, out, device) for cell in there for seed in range(seeds)]
     seconds = {name: inf if cost.seconds is None else cost.seconds for name, cost in costs.items()}
     tasks.sort(key=lambda task: (task.seed, seconds[task.cell.preset]))
     failures = run_tasks(
@@ -162,21 +161,19 @@ class _Start:
         """Take in how a worker ended, and start what comes after it."""
         task, step = self.running.pop(ended.name)
         if not ended.failure:
-            self._succeeded(task, ended, stopping)
+            self._succeeded(task, step, ended, stopping)
         elif stopping:
-            self.say(
-                f"{task.name}: stopped {'while' if step.call.function is evaluate_run else 'at'} {_progress(task, step)}"
-            )
+            self.say(f"{task.name}: stopped {'while' if step.last else 'at'} {_progress(task, step)}")
         elif task.in_use():  # another start was faster
             self.waiting.append(task)
         else:
             self._fail(task, ended.failure)
 
-    def _succeeded(self, task: Task, ended: Ended, stopping: bool) -> None:
-        if ended.call.function is evaluate_run:
+    def _succeeded(self, task: Task, step: Step, ended: Ended, stopping: bool) -> None:
+        if step.last:
             task.keep(ended.result)
             self.say(f"{task.name}: test MRR {ended.result['mrr']:.4f}")
-        elif not task.ended():
+        elif not task.ended() and (left := task.next()) is not None and left.call == step.call:
             self._fail(task, f"training returned, but its records have no end, see {task.log}")
         elif not stopping:
             self._next(task)
@@ -191,4 +188,4 @@ class _Start:
 
 def _progress(task: Task, step: Step) -> str:
     """How far a worker is, in words."""
-    return step.doing if step.call.function is evaluate_run else task.progress()
+    return step.doing if step.last else task.progress()

@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from dura.reproduction.cells import ALL, TABLES, Cell, cells
-from dura.reproduction.tasks import Task
+from dura.reproduction.tasks import Task, task_of
 from dura.types import DuraError
 
 
@@ -88,12 +88,12 @@ class Tally:
 
 def tally(cell: Cell, out: Path, seeds: int, failures: Mapping[str, str]) -> Tally:
     """What the folder holds of a cell, with all seeds that are there; `failures` are those of the start that has just ended."""
-    wanted = {seed: Task(cell, seed, out) for seed in range(seeds)}
+    wanted = {seed: task_of(cell, seed, out) for seed in range(seeds)}
     found = [
-        path.stem.rpartition("-seed")[2] for path in (out / "results").glob(f"{Task(cell, 0, out).name[:-1]}*.json")
+        path.stem.rpartition("-seed")[2] for path in (out / "results").glob(f"{task_of(cell, 0, out).name[:-1]}*.json")
     ]
     there = {int(seed) for seed in found if seed.isdecimal()}  # other files were put there by hand
-    tasks = wanted | {seed: Task(cell, seed, out) for seed in sorted(there)}
+    tasks = wanted | {seed: task_of(cell, seed, out) for seed in sorted(there)}
     results, states = {}, []
     for seed, task in sorted(tasks.items()):
         try:

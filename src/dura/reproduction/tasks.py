@@ -24,7 +24,7 @@ from dura.records import Damage, RunFolder, curve, read_json, write_atomic
 from dura.reproduction.cells import Cell
 from dura.runs.build import complete
 from dura.runs.store import read_settings
-from dura.runs.work import evaluate_run, train_run
+from dura.runs.work import ensemble_runs, evaluate_run, train_run
 from dura.runs.workers import Call
 from dura.types import DuraError, __version__
 
@@ -39,6 +39,11 @@ class Step(NamedTuple):
 
     doing: str
     call: Call
+
+    @property
+    def last(self) -> bool:
+        """True if the call returns the result."""
+        return self.call.function in (evaluate_run, ensemble_runs)
 
 
 @dataclass(frozen=True)
@@ -132,18 +137,26 @@ class Task:
 
     def keep(self, result: Mapping[str, Any]) -> None:
         """Write the result of the evaluation, with the settings and what training took."""
-        end = next(record for record in reversed(self.records()) if record.get("kind") == "end")
         document = {
             "format": FORMAT,
             "dura": __version__,
             "preset": self.cell.preset,
             "seed": self.seed,
-            "settings": read_settings(RunFolder.open(self.run)).to_dict(),
-            "training": {key: end[key] for key in ("epoch", "best_epoch", "seconds")},
+            "settings": self._made().to_dict(),
+            "training": self._training(),
             "result": dict(result),
         }
         self._result.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(self._result, (json.dumps(document, indent=1) + "\n").encode())
+
+    def _made(self) -> Experiment:
+        """The settings that its run was made with."""
+        return read_settings(RunFolder.open(self.run))
+
+    def _training(self) -> dict[str, Any]:
+        """What training took."""
+        end = next(record for record in reversed(self.records()) if record.get("kind") == "end")
+        return {key: end[key] for key in ("epoch", "best_epoch", "seconds")}
 
     def progress(self) -> str:
         """How far training is, in words."""
@@ -152,6 +165,52 @@ class Task:
             return "starting"
         valid = [f", valid MRR {record['valid']['mrr']:.4f}" for record in epochs if "valid" in record]
         return f"epoch {epochs[-1]['epoch']} of {self.settings.training.epochs}{valid[-1] if valid else ''}"
+
+
+class Together(Task):
+    """Two runs that answer together. They are the runs of the members' own tasks, so each is trained once for both uses."""
+
+    @cached_property
+    def members(self) -> tuple[Task, ...]:
+        """The tasks of its two runs."""
+        return tuple(Task(cell, self.seed, self.out, self.device) for cell in self.cell.members)
+
+    def records(self) -> list[dict[str, Any]]:
+        """The records of the run that is trained, or of the last one."""
+        return next((task for task in self.members if not task.ended()), self.members[-1]).records()
+
+    def ended(self) -> bool:
+        """True if the training of both runs has ended."""
+        return all(task.ended() for task in self.members)
+
+    def next(self) -> Step | None:
+        """Train one run, then the other, then let them answer together."""
+        if self.result() is not None:
+            return None
+        for task in self.members:
+            if not task.ended():
+                step = task.next()
+                assert step is not None, "a run that has not ended has no result"
+                return step
+        first, second = (str(task.run) for task in self.members)
+        return Step("fitting", Call(ensemble_runs, {"first": first, "second": second, "out": str(self.run)}))
+
+    def in_use(self) -> bool:
+        """True if another process trains one of its runs."""
+        return any(task.in_use() for task in self.members)
+
+    def _made(self) -> Experiment:
+        return self.members[0]._made()
+
+    def _training(self) -> dict[str, Any]:
+        """The time of both runs; the epochs of the first."""
+        first, second = (task._training() for task in self.members)
+        return first | {"seconds": first["seconds"] + second["seconds"]}
+
+
+def task_of(cell: Cell, seed: int, out: Path, device: str = "") -> Task:
+    """The task of a cell with a seed."""
+    return (Together if cell.members else Task)(cell, seed, out, device)
 
 
 def _whole(found: Any) -> bool:
