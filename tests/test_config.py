@@ -145,7 +145,7 @@ def test_settings_are_frozen() -> None:
 
 GRAPH_HAS = (
     "graph has source, columns, header, separator, skip_bad, valid_share, test_share, split_seed, split, time_format, "
-    "time_unit, time_zone, query, format, most_gb, entities, relations"
+    "time_unit, time_zone, query, format, most_gb, entities, relations, reviews"
 )
 TRAINING_HAS = (
     "training has epochs, anneal, batch, batching, validate_every, patience, checkpoint_every, "

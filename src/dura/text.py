@@ -44,6 +44,15 @@ def printable(text: str, *, lines: bool = True) -> str:
     return (_UNSAFE if lines else _UNSAFE_LINE).sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
+def with_label(name: str, label: str) -> str:
+    """A name with its label, if that is another text.
+
+    >>> with_label("Q64", "Berlin"), with_label("Berlin", "Berlin")
+    ('Q64 (Berlin)', 'Berlin')
+    """
+    return name if label == name else f"{name} ({label})"
+
+
 def shown(value: object) -> str:
     """A value for an error message: on one line, and cut if it is long.
 

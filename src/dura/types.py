@@ -44,6 +44,10 @@ class BadInput(DuraError):
     exit_code = 2
 
 
+class Notice(UserWarning):
+    """Something that a user should know although the work goes on, said in one sentence. The command line prints it."""
+
+
 @dataclass(frozen=True)
 class Sizes:
     """How many entities, relations (without reciprocals) and times a model is built for."""

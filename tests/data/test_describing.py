@@ -102,7 +102,7 @@ def test_bad_rows_have_their_line_and_can_be_skipped() -> None:
     assert found.about.labels == {"b": "Bert", "c": "Carl"}
     assert found.notes[-1] == "entities.csv: 1 bad line is skipped, first some/entities.csv:2: the name is empty"
     plain = [(f"e{i}", f"label {i}") for i in range(30)]
-    with pytest.raises(BadInput, match="entities.csv:31: 1 columns instead of 2\n.*:32: 3 columns instead of 2"):
+    with pytest.raises(BadInput, match="entities.csv:31: 1 column instead of 2\n.*:32: 3 columns instead of 2"):
         describe(sheet(*plain, ("x",), ("y", "stray", "tab")), "entity")
 
 

@@ -48,7 +48,7 @@ def test_every_illness_is_found(tmp_path: Path) -> None:
     found = findings(report)
     assert report.worst == "error"
     assert found["lines"].severity == "error"
-    assert found["lines"].details["lines"] == [f"{tmp_path}/sick/train.tsv:42: 1 columns instead of 3"]
+    assert found["lines"].details["lines"] == [f"{tmp_path}/sick/train.tsv:42: 1 column instead of 3"]
     assert (found["repeated"].severity, found["repeated"].details["repeated"]) == ("notice", {"train": 2})
     assert found["overlap"].severity == "warning"
     assert found["overlap"].details["facts"] == {"train and valid": 1, "train and test": 1}

@@ -101,12 +101,12 @@ def test_a_catalog_name_wins_over_a_folder_unless_it_is_a_path(tmp_path: Path) -
 
 def test_bad_lines(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text(ring() + "bad\n" + "e0\t\te1\n")
-    with pytest.raises(BadInput, match=r"(?s)2 lines are bad in a\.tsv .*a\.tsv:151: 1 columns"):
+    with pytest.raises(BadInput, match=r"(?s)2 lines are bad in a\.tsv .*a\.tsv:151: 1 column"):
         load("a.tsv")
     loaded = load_with_notes("a.tsv", ReadOptions(skip_bad=True))
     assert loaded.skipped == 2
     assert [bad.line for bad in loaded.bad] == [151, 152]
-    assert loaded.notes[1] == "a.tsv: 2 bad lines skipped, first a.tsv:151: 1 columns instead of 3"
+    assert loaded.notes[1] == "a.tsv: 2 bad lines skipped, first a.tsv:151: 1 column instead of 3"
 
 
 def test_options_reach_the_reader(tmp_path: Path) -> None:

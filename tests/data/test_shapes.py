@@ -229,7 +229,7 @@ def test_quotes_separators_and_lines_before_the_header(tmp_path: Path) -> None:
     assert right(load(write(tmp_path / "d.txt", quoted, separator=","), separator=","))
     assert right(load(write(tmp_path / "e.csv", FACTS, "sep=;\nhead;relation;tail", ";")))
     path = write(tmp_path / "f.csv", FACTS, "# made by us\nhead,relation,tail")
-    with pytest.raises(BadInput, match="1 columns instead of 3"):
+    with pytest.raises(BadInput, match="1 column instead of 3"):
         load(path)
     assert right(load(path, skip_bad=True))
     again = write(tmp_path / "g.csv", [*FACTS[:500], ("head", "relation", "tail"), *FACTS[500:]], "head,relation,tail")

@@ -60,6 +60,8 @@ class GraphSettings:
     """A file with labels, types and descriptions of entities; "" = the file `entities` of the folder, if there is one."""
     relations: str = ""
     """The same for relations."""
+    reviews: str = ""
+    """What people decided about facts: a run folder or a file, see `dura review`. "" = nothing."""
 
     def __post_init__(self) -> None:
         _check_fields(self, "graph")
@@ -98,6 +100,8 @@ class TermSettings:
     tails: float = _least(1.0, 0, LARGEST)
     relations: float = _least(0.0, 0, LARGEST)
     times: float = _least(0.0, 0, LARGEST)
+    rejected: float = _least(1.0, 0, LARGEST)
+    """How much each rejected fact counts, compared with a training fact of the same batch. Only for reviewed graphs."""
 
     def __post_init__(self) -> None:
         _check_fields(self, "terms")

@@ -18,7 +18,7 @@ import polars as pl
 from dura.data.descriptions import MOST_LABEL, MOST_TEXT, MOST_TYPE, MOST_TYPES, Descriptions
 from dura.data.graph import Graph
 from dura.data.readers import ReadOptions, read_sheet
-from dura.data.sheet import BadLines, Sheet
+from dura.data.sheet import BadLines, Sheet, wrong_width
 from dura.data.vocabulary import Vocabulary
 from dura.text import shown
 from dura.types import BadInput
@@ -176,9 +176,9 @@ def _clean(sheet: Sheet, places: Mapping[str, int], bad: BadLines, header: bool)
     frame = frame.filter(pl.any_horizontal(pl.col(ASPECTS) != ""))
     reasons = [pl.when(pl.col("name") == "").then(pl.lit("the name is empty"))]
     if not header:
-        wrong_width = (pl.col("width") > len(places)) | (pl.col("width") < 2)
+        misfit = (pl.col("width") > len(places)) | (pl.col("width") < 2)
         wanted = " to ".join(map(str, sorted({2, len(places)})))
-        reasons.insert(0, pl.when(wrong_width).then(pl.format(f"{{}} columns instead of {wanted}", "width")))
+        reasons.insert(0, pl.when(misfit).then(wrong_width(pl.col("width"), wanted)))
     frame = frame.with_columns(pl.coalesce(reasons).alias("reason"))
     wrong = frame.filter(pl.col("reason").is_not_null())
     bad.add(wrong["line"], wrong["reason"])

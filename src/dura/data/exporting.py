@@ -152,13 +152,18 @@ def _types(types: tuple[str, ...]) -> str | None:
 
 def _tsv(frame: pl.DataFrame, path: Path) -> None:
     """Lines of names between tabs, with a header. TSV has no quotes, so names with a tab or a line break cannot be written."""
-    for title in frame.columns:
+    check_tabs(frame)
+    frame.write_csv(path, separator="\t", quote_style="never")
+
+
+def check_tabs(frame: pl.DataFrame) -> None:
+    """Refuse texts that TSV cannot hold."""
+    for title in (title for title in frame.columns if frame.schema[title] == pl.String):
         wrong = frame[title].filter(frame[title].str.contains(r"[\t\n\r]")).head(1)
         if len(wrong):
             raise BadInput(
                 f"the {title} {wrong[0]!r} holds a tab or a line break, which TSV cannot hold; export as csv"
             )
-    frame.write_csv(path, separator="\t", quote_style="never")
 
 
 def _ntriples(frame: pl.DataFrame, path: Path) -> None:

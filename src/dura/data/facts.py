@@ -19,7 +19,7 @@ from dura.data.descriptions import Descriptions
 from dura.data.readers import FACT, FACTS, ReadOptions, Roles, read_sheet
 from dura.data.recognition import Plan, recognise
 from dura.data.separated import Lines
-from dura.data.sheet import BadLine, BadLines, Sheet
+from dura.data.sheet import BadLine, BadLines, Sheet, wrong_width
 from dura.data.sources.found import Described
 from dura.data.times import turned
 from dura.types import BadInput, Split
@@ -80,8 +80,12 @@ def facts_of(
     roles: Roles | None = None,
     like: Plan | None = None,
     doubt: bool = True,
+    hold: bool = False,
 ) -> FileColumns:
-    """The columns of facts in a sheet. Without `doubt`, nobody asks whether they are plausible facts: they may be questions."""
+    """The columns of facts in a sheet. Without `doubt`, nobody asks whether they are plausible facts: they may be questions.
+
+    With `hold`, bad lines are no error if there are good ones: the caller finds more of them and reports all together.
+    """
     bad = sheet.bad
     assert bad is not None
     if not len(sheet):
@@ -90,7 +94,7 @@ def facts_of(
     plan = recognise(sheet, options, roles, like)
     beside = _beside(plan)
     rows = _fields(sheet, plan, bad, beside)
-    bad.stop(options.skip_bad)
+    bad.stop(options.skip_bad or (hold and len(rows) > 0))
     if not len(rows):
         raise BadInput(f"{sheet.origin} holds no facts")
     columns = [rows[role] for role in plan.roles]
@@ -135,7 +139,7 @@ def _descriptions(sheet: Sheet, rows: pl.DataFrame, beside: Beside) -> tuple[Des
 def _fields(sheet: Sheet, plan: Plan, bad: BadLines, beside: Beside) -> pl.DataFrame:
     """The wanted columns of the good rows. Rows of a wrong width or with an empty name are bad."""
     if isinstance(sheet, Lines):
-        sheet = _of_good_width(sheet, plan, bad)
+        sheet = of_good_width(sheet, plan, bad)
     fields = sheet.take([*plan.positions, *beside.values()])
     assert sheet.numbers is not None
     titles = [*plan.roles, *(f"{role} {aspect}" for role, aspect in beside)]
@@ -148,10 +152,10 @@ def _fields(sheet: Sheet, plan: Plan, bad: BadLines, beside: Beside) -> pl.DataF
         pl.when(pl.col(role).str.contains("\n", literal=True)).then(pl.lit(f"the {role} holds a line break"))
         for role in plan.roles
     ]
-    return _without(rows, pl.coalesce([*reasons, *broken]), bad)
+    return without(rows, pl.coalesce([*reasons, *broken]), bad)
 
 
-def _of_good_width(sheet: Lines, plan: Plan, bad: BadLines) -> Lines:
+def of_good_width(sheet: Lines, plan: Plan, bad: BadLines) -> Lines:
     """The lines with as many fields as the plan says."""
     assert sheet.numbers is not None
     fits = sheet.widths >= plan.least
@@ -162,11 +166,11 @@ def _of_good_width(sheet: Lines, plan: Plan, bad: BadLines) -> Lines:
     wanted = f"at least {plan.least}" if plan.most is None else f"{plan.least} to {plan.most}"
     wanted = str(plan.least) if plan.least == plan.most else wanted
     wrong = pl.DataFrame({"line": sheet.numbers.filter(~fits), "width": sheet.widths.filter(~fits)})
-    bad.add(wrong["line"], wrong.select(pl.format("{} columns instead of " + wanted, "width")).to_series())
+    bad.add(wrong["line"], wrong.select(wrong_width(pl.col("width"), wanted)).to_series())
     return sheet.keep(fits)
 
 
-def _without(lines: pl.DataFrame, reason: pl.Expr, bad: BadLines) -> pl.DataFrame:
+def without(lines: pl.DataFrame, reason: pl.Expr, bad: BadLines) -> pl.DataFrame:
     """The lines that are not bad; `reason` is null for a good line."""
     lines = lines.with_columns(reason.alias("reason"))
     wrong = lines.filter(pl.col("reason").is_not_null())
@@ -175,11 +179,11 @@ def _without(lines: pl.DataFrame, reason: pl.Expr, bad: BadLines) -> pl.DataFram
 
 
 def dated(
-    parts: Mapping[Split, FileColumns], options: ReadOptions
+    parts: Mapping[Split, FileColumns], options: ReadOptions, hold: bool = False
 ) -> tuple[dict[Split, FileColumns], list[str], list[str]]:
     """The facts of all splits with times in the one spelling that is kept, and notes and warnings. All splits follow one rule.
 
-    Impossible times and intervals that end before they begin are bad lines.
+    Impossible times and intervals that end before they begin are bad lines. `hold` is as in `facts_of`.
     """
     stamps = [column for part in parts.values() for column in part.columns[len(FACT) :]]
     if not stamps:
@@ -188,7 +192,7 @@ def dated(
     stamps = [column for part in parts.values() for column in part.columns[len(FACT) :]]
     distinct = pl.concat([column.unique() for column in stamps]).unique()
     rule = decide(distinct, time_format=options.time_format, unit=options.time_unit, zone=options.time_zone)
-    turned_parts = {split: _dated(part, rule, options.skip_bad) for split, part in parts.items()}
+    turned_parts = {split: _dated(part, rule, options.skip_bad, hold) for split, part in parts.items()}
     return turned_parts, list(rule.notes), list(rule.warnings)
 
 
@@ -198,7 +202,7 @@ def _with_gaps(part: FileColumns) -> FileColumns:
     return replace(part, columns=[*part.columns[: len(FACT)], *gaps])
 
 
-def _dated(part: FileColumns, rule: Rule, skip: bool) -> FileColumns:
+def _dated(part: FileColumns, rule: Rule, skip: bool, hold: bool) -> FileColumns:
     """The facts of one split with times as the rule reads them."""
     every = FACTS[len(part.columns) - len(FACT)]
     roles = every[len(FACT) :]
@@ -210,12 +214,12 @@ def _dated(part: FileColumns, rule: Rule, skip: bool) -> FileColumns:
     reasons = [reading.reasons(role).alias(f"why {role}") for reading, role in zip(readings, roles, strict=True)]
     rows = pl.DataFrame([part.numbers.alias("line"), *names, *times, *reasons])
     bad = BadLines(part.origin, part.skipped, list(part.bad))
-    rows = _without(rows, pl.coalesce([reason.name for reason in reasons]), bad)
+    rows = without(rows, pl.coalesce([reason.name for reason in reasons]), bad)
     if len(roles) > 1:
         early = pl.format("the end {} is before the begin {}", "end", "begin")
-        rows = _without(rows, pl.when(turned(rows["begin"], rows["end"])).then(early), bad)
+        rows = without(rows, pl.when(turned(rows["begin"], rows["end"])).then(early), bad)
     if bad.total > part.skipped:
-        bad.stop(skip)
+        bad.stop(skip or (hold and len(rows) > 0))
     if not len(rows):
         raise BadInput(f"{part.origin} holds no facts")
     columns = [rows[role] for role in every]

@@ -13,7 +13,9 @@ import polars as pl
 
 from dura.data.descriptions import Descriptions, find
 from dura.data.questions import Questions, segments
+from dura.data.ranges import Ranges
 from dura.data.readers import FACTS
+from dura.data.reviews import Reviews
 from dura.data.times import Times
 from dura.data.vocabulary import Vocabulary
 from dura.types import SPLITS, BadInput, IntArray, Sizes, Split
@@ -74,6 +76,8 @@ class Graph:
     relation_labels: dict[str, str] = field(default_factory=dict, repr=False)
     relation_types: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     relation_descriptions: dict[str, str] = field(default_factory=dict, repr=False)
+    reviews: Reviews | None = field(default=None, repr=False, compare=False)
+    """What people decided about facts that are not in the graph. It changes answers, but no split and not the digest."""
 
     def __post_init__(self) -> None:
         if not len(self.train):
@@ -218,6 +222,16 @@ class Graph:
     def known_ever(self) -> Questions:
         """As `known`, but without times: an answer that is known at any time is known (the static filter)."""
         return self._kept("ever", lambda: [self.facts(split)[:, :3] for split in SPLITS])
+
+    def answered(self, head: IntArray, relation: IntArray, time: IntArray | None = None) -> Questions:
+        """These questions, each with the answers that nobody has to be told: the known ones, and those that people judged."""
+        known = self.known.known(head, relation, time)
+        return known if self.reviews is None else known.and_those_of(self.reviews.judged.known(head, relation, time))
+
+    @cached_property
+    def ranges(self) -> Ranges:
+        """The entities that training facts have with each relation, on each side."""
+        return Ranges.of(self.train, len(self.entities), len(self.relations))
 
     @cached_property
     def unseen(self) -> IntArray:

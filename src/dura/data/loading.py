@@ -39,7 +39,20 @@ def load_dated(
     """The graph that the settings name, with the columns of times that `time` names, and the settings with all its columns."""
     loaded = load_with_notes(settings.source, *as_said(settings, time))
     tell(loaded.notes, notify)
-    return loaded.graph, replace(settings, source=without_secrets(settings.source), columns=loaded.columns or ())
+    graph = reviewed(loaded.graph, settings.reviews, notify)
+    return graph, replace(settings, source=without_secrets(settings.source), columns=loaded.columns or ())
+
+
+def reviewed(graph: Graph, source: str, notify: Callable[[str], None] | None = None) -> Graph:
+    """The graph after what people decided about its facts; without a source of decisions, nothing was decided."""
+    if not source:
+        return graph if graph.reviews is None else replace(graph, reviews=None)
+    from dura.data.reviews import with_reviews
+
+    graph, notes = with_reviews(graph, source)
+    for note in notes if notify is not None else ():
+        notify(note)  # type: ignore[misc]
+    return graph
 
 
 def as_said(settings: GraphSettings, time: int | ColumnChoice | None = None) -> tuple[ReadOptions, Shares]:
@@ -66,6 +79,23 @@ def as_said(settings: GraphSettings, time: int | ColumnChoice | None = None) -> 
         how=settings.split,
     )
     return options, shares
+
+
+def anchored(settings: GraphSettings) -> GraphSettings:
+    """The settings with absolute paths, so that they name the same files from every folder. Names of graphs stay names."""
+    source = settings.source
+    scheme, colon, rest = source.partition(":")
+    if is_database(source):
+        if scheme.lower() in ("sqlite", "duckdb") and rest and not rest.startswith("//"):
+            source = f"{scheme}{colon}{Path(rest).absolute()}"
+    elif source and Path(source) != STANDARD_INPUT and (_is_path(source) or catalog.find(source) is None):
+        source = str(Path(source).absolute())
+    files = (str(Path(file).absolute()) if file else "" for file in (settings.entities, settings.relations))
+    query = settings.query
+    if query.startswith("@"):
+        query = f"@{Path(query[1:]).expanduser().absolute()}"
+    entities, relations = files
+    return replace(settings, source=source, entities=entities, relations=relations, query=query)
 
 
 def load(

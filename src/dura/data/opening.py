@@ -80,7 +80,11 @@ def read_bytes(path: Path, most_gb: float = MOST_GB) -> bytes:
 
 def read_lines(path: Path, most_gb: float = MOST_GB) -> bytes:
     """The content of a text file without a UTF-8 mark and with LF line ends. Old files have CR alone at the end of every line."""
-    data = read_bytes(path, most_gb)
+    return plain_lines(read_bytes(path, most_gb), path)
+
+
+def plain_lines(data: bytes, path: Path) -> bytes:
+    """Text without a UTF-8 mark and with LF line ends."""
     if data.startswith(UTF16_MARKS):
         raise BadInput(f"{name_of(path)} is UTF-16, but only UTF-8 is read; save it as UTF-8")
     data = data.removeprefix(UTF8_MARK)

@@ -120,6 +120,14 @@ class Questions:
             self.head, self.relation, before[self.offsets].astype(np.int64), self.answers[here] - first, self.time
         )
 
+    def and_those_of(self, other: Questions) -> Questions:
+        """The same questions with their answers here and there, each once."""
+        answers = np.concatenate([self.answers, other.answers])
+        width = int(answers.max(initial=0)) + 1
+        keys = np.unique(np.concatenate([self.question, other.question]) * width + answers)
+        offsets = np.searchsorted(keys, width * np.arange(len(self) + 1, dtype=np.int64))
+        return Questions(self.head, self.relation, offsets, (keys % width).astype(answers.dtype), self.time)
+
     def one_by_one(self) -> Questions:
         """Every fact as a question with one answer: the plain batching of the paper."""
         if self.facts > MANY:

@@ -26,6 +26,10 @@ SPAN = 1000
 """The most lines that a quoted field may have. A quote that is never closed would take in the rest of the file."""
 JOINTS = "\x1f\x1e\x1d\x1c\x02\x03\ue000\ue001"
 """Characters that can stand between fields after quotes are resolved. The first one that the text does not hold is used."""
+MARK = re.compile(rb"sep=(.)\n")
+"""What Excel writes for itself as the first line."""
+BEGINNING = 20_000
+"""How many bytes are looked at to decide the form of a text."""
 NOT_UTF8 = "not UTF-8 (if the file is Latin-1, convert it first: iconv -f latin1 -t utf-8)"
 SEPARATORS = {"\\t": "\t", "tab": "\t", "comma": ",", "space": " ", "semicolon": ";", "pipe": "|"}
 """The separators that have a name."""
@@ -78,17 +82,18 @@ class Lines(Sheet):
         )
 
 
+@dataclass(frozen=True)
+class Form:
+    """How the fields of a text are separated, and whether they may be quoted."""
+
+    separator: str
+    quoted: bool
+
+
 def read_tsv(path: Path, options: ReadOptions) -> Sheet:
     """Read lines of fields between tabs, or another separator that the options name."""
     data = read_lines(path, options.most_gb)
-    separator = one_character(options.separator) if options.separator else "\t"
-    first = _first_line(data)
-    if options.separator is None and b"\t" not in first and _usual_separator(data) != "\t" and _apart(first):
-        separator = _usual_separator(data)
-    if separator != "\t" or (first.startswith(b'"') and first.rstrip().endswith(b'"')):
-        return _quoted(data, separator, path)
-    bad = BadLines(name_of(path))
-    return _sheet(_lines(data, bad).filter(pl.col("text") != ""), separator, bad)
+    return sheet_of(data, tsv_form(data, options), BadLines(name_of(path)))
 
 
 def read_csv(path: Path, options: ReadOptions) -> Sheet:
@@ -97,23 +102,41 @@ def read_csv(path: Path, options: ReadOptions) -> Sheet:
     Without a named separator, a file whose first line has semicolons or tabs but no commas is read with these.
     """
     data = read_lines(path, options.most_gb)
-    given = re.match(rb"sep=(.)\n", data)  # what Excel writes for itself
-    if given:
-        data = b"\n" + data[given.end() :]
+    return sheet_of(without_mark(data), csv_form(data, options), BadLines(name_of(path)))
+
+
+def tsv_form(data: bytes, options: ReadOptions) -> Form:
+    """The form of a TSV file, by its beginning."""
+    separator = one_character(options.separator) if options.separator else "\t"
+    first = _first_line(data)
+    if options.separator is None and b"\t" not in first and _usual_separator(data) != "\t" and _apart(first):
+        separator = _usual_separator(data)
+    return Form(separator, separator != "\t" or (first.startswith(b'"') and first.rstrip().endswith(b'"')))
+
+
+def csv_form(data: bytes, options: ReadOptions) -> Form:
+    """The form of a CSV file, by its beginning."""
     separator = one_character(options.separator) if options.separator else ""
-    return _quoted(data, separator or (given[1].decode("latin-1") if given else _usual_separator(data)), path)
+    given = MARK.match(data)
+    rest = without_mark(data[:BEGINNING])
+    return Form(separator or (given[1].decode("latin-1") if given else _usual_separator(rest)), quoted=True)
 
 
-def _quoted(data: bytes, separator: str, path: Path) -> Sheet:
-    """The sheet of text in which fields may be quoted."""
-    bad = BadLines(name_of(path))
-    lines = _lines(data, bad)
-    if b'"' in data:
+def without_mark(data: bytes) -> bytes:
+    """The text of a CSV file with a blank line instead of the mark that Excel writes for itself."""
+    given = MARK.match(data)
+    return b"\n" + data[given.end() :] if given else data
+
+
+def sheet_of(data: bytes, form: Form, bad: BadLines) -> Lines:
+    """The sheet of a text."""
+    lines, separator = _lines(data, bad), form.separator
+    if form.quoted and b'"' in data:
         lines, separator = _unquote(lines, separator, bad)
     return _sheet(lines.filter(pl.col("text") != ""), separator, bad)
 
 
-def _sheet(lines: pl.DataFrame, separator: str, bad: BadLines) -> Sheet:
+def _sheet(lines: pl.DataFrame, separator: str, bad: BadLines) -> Lines:
     widths = lines["text"].str.count_matches(separator, literal=True) + 1
     rows, numbers = lines.select("text"), lines["line"]
     return Lines(str(bad.path), rows, numbers=numbers, bad=bad, separator=separator, widths=widths)
@@ -129,7 +152,7 @@ def one_character(given: str) -> str:
 
 def _first_line(data: bytes) -> bytes:
     """The first line that holds anything, or its beginning."""
-    return data[:20_000].lstrip(b"\n").partition(b"\n")[0]
+    return data[:BEGINNING].lstrip(b"\n").partition(b"\n")[0]
 
 
 def _apart(line: bytes) -> bool:

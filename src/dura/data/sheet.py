@@ -40,13 +40,15 @@ class BadLines:
     path: Path | str
     total: int = 0
     first: list[BadLine] = field(default_factory=list)
+    most: int = SHOWN
+    """How many are kept."""
 
     def add(self, lines: pl.Series, reasons: pl.Series) -> None:
         """Add bad lines of one kind, given by their numbers in ascending order."""
         self.total += len(lines)
-        pairs = zip(lines.head(SHOWN).to_list(), reasons.head(SHOWN).to_list(), strict=True)
+        pairs = zip(lines.head(self.most).to_list(), reasons.head(self.most).to_list(), strict=True)
         self.first.extend(BadLine(str(self.path), line, reason) for line, reason in pairs)
-        self.first = sorted(self.first, key=lambda bad: bad.line)[:SHOWN]
+        self.first = sorted(self.first, key=lambda bad: bad.line)[: self.most]
 
     def stop(self, skip: bool) -> None:
         """Raise an error if there is a bad line, unless bad lines are to be skipped."""
@@ -58,6 +60,12 @@ class BadLines:
         raise BadInput(
             f"{count} bad in {self.path} (to skip bad lines: --skip-bad, in Python skip_bad=True):\n  {shown}{more}"
         )
+
+
+def wrong_width(width: pl.Expr, wanted: str) -> pl.Expr:
+    """The reason of lines with so many columns instead of those that are wanted."""
+    columns = pl.when(width == 1).then(pl.lit("column")).otherwise(pl.lit("columns"))
+    return pl.format("{} {} instead of " + wanted, width, columns)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dura.data.readers import ReadOptions
-from dura.data.sheet import Sheet
+from dura.data.sheet import BadLines, Sheet
 from dura.data.sources.found import Described
 from dura.data.sources.jsonl import _line_by_line, read_jsonl
 from dura.types import BadInput
@@ -56,7 +56,8 @@ def test_both_ways_agree(tmp_path: Path) -> None:
         '{"h": "é", "h": "2", "n": -0}',
     ]
     sheet = read(tmp_path, *lines)
-    other = _line_by_line(tmp_path / "a.jsonl", "\n".join(lines).encode())
+    path = tmp_path / "a.jsonl"
+    other = _line_by_line(path, "\n".join(lines).encode(), BadLines(path))
     assert sheet.titles == other.titles and sheet.notes == other.notes
     assert sheet.rows.drop("n").equals(other.rows.drop("n"))
     assert sheet.notes == ["column 'x' not used: lists, objects and bytes are not names"]

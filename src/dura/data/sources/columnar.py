@@ -31,6 +31,15 @@ def read_parquet(path: Path, options: ReadOptions) -> Sheet:
         return _sheet(path, "Parquet", lambda: pl.read_parquet(file, use_pyarrow=False))
 
 
+def parquet_part(path: Path, options: ReadOptions, first: int, count: int) -> Sheet | None:
+    """Some rows of a Parquet file, or None after the last one. Only the parts of the file that hold them are read."""
+    with _seekable(path, options) as file:
+        if _start(file) != PARQUET:
+            raise BadInput(f"{path} is not a Parquet file: it does not begin with {PARQUET.decode()}")
+        sheet = _sheet(path, "Parquet", lambda: pl.scan_parquet(path).slice(first, count).collect())
+    return sheet if len(sheet) or not first else None
+
+
 def read_arrow(path: Path, options: ReadOptions) -> Sheet:
     """Read an Arrow file, which is also named Feather (version 2) or IPC, or an Arrow stream."""
     with _seekable(path, options) as file:

@@ -63,9 +63,14 @@ def read_jsonl(path: Path, options: ReadOptions) -> Sheet:
 def _of_lines(path: Path, data: bytes) -> Sheet:
     if APOC.match(data) and (found := _apoc(path, data)) is not None:
         return found
+    return sheet_of(path, data, BadLines(path))
+
+
+def sheet_of(path: Path, data: bytes, bad: BadLines) -> Sheet:
+    """The sheet of a text of JSON Lines."""
     halves = (b"\\ud" in data or b"\\uD" in data) and LONE.search(data)
     sheet = None if halves else _at_once(path, data)
-    return sheet or _line_by_line(path, data)
+    return sheet or _line_by_line(path, data, bad)
 
 
 def _at_once(path: Path, data: bytes) -> Sheet | None:
@@ -151,8 +156,7 @@ def _whole(value: dict[str, Any] | list[Any]) -> None:
         raise _Bad("a name holds half of a character (a lone surrogate)") from None
 
 
-def _line_by_line(path: Path, data: bytes) -> Sheet:
-    bad = BadLines(path)
+def _line_by_line(path: Path, data: bytes, bad: BadLines) -> Sheet:
     numbers: list[int] = []
     values: list[dict[str, Any] | list[Any]] = []
     for number, value in _values(data, bad):

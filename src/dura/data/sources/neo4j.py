@@ -18,7 +18,7 @@ import polars as pl
 from dura.data.opening import STANDARD_INPUT, endings, open_stream, stem
 from dura.data.readers import ReadOptions
 from dura.data.separated import Lines, read_csv
-from dura.data.sheet import BadLines, Sheet
+from dura.data.sheet import BadLines, Sheet, wrong_width
 from dura.data.sources.found import FACT_TITLES, About, Described, Found, fact_rows
 from dura.data.words import BEGIN, END, TIME
 from dura.types import BadInput
@@ -174,7 +174,7 @@ def _read_file(graph: _Graph, path: Path, header: Header, inside: bool, options:
     assert numbers is not None
     wrong = lines.widths != header.width
     if wrong.any():
-        reasons = pl.format(f"{{}} columns instead of {header.width}", lines.widths.filter(wrong))
+        reasons = wrong_width(pl.lit(lines.widths.filter(wrong)), str(header.width))
         bad.add(numbers.filter(wrong), pl.select(reasons).to_series())
         lines = lines.keep(~wrong)
     if len(lines):
