@@ -88,7 +88,7 @@ def ranks(argument: dict[str, Any]) -> list[list[list[float]]]:
 
     from dura import world
     from dura.evaluation import rank
-    from dura.inference.answers import Question
+    from dura.inference.answers import Question, Wanted
     from dura.inference.predict import predict
     from dura.models import restore
     from dura.tables import Sharded, Spans
@@ -111,8 +111,12 @@ def ranks(argument: dict[str, Any]) -> list[list[list[float]]]:
         numbers = [ranks.greater.tolist(), ranks.equal.tolist(), ranks.candidates.tolist()]
         when = str(graph.times.names([1])[0]) if graph.times else None
         question = Question(graph.entities.names([3])[0], graph.relations.names([1])[0], None, when)
-        (answers,) = predict(shared, graph, [question], 7)
+        (answers,) = predict(shared, graph, [question], Wanted(7))
+        (near,) = predict(
+            shared, graph, [question], Wanted(7, in_range=True, among=graph.entities.names(range(0, 20, 3)))
+        )
         numbers.append([answer.score for answer in answers])
+        numbers.append([answer.score for answer in near])
         found.append(numbers)
     return found
 

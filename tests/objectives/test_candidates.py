@@ -306,3 +306,34 @@ def test_blocks_of_negatives_do_not_change_the_result(monkeypatch: pytest.Monkey
     two = measured(Negatives(5), Softmax(), query, tables[1], list(range(10)), answers, 1)
     torch.testing.assert_close(one, two)
     torch.testing.assert_close(tables[0].gradient(), tables[1].gradient())
+
+
+def test_the_last_epochs_score_all_entities_and_samples_grow() -> None:
+    rng = torch.Generator().manual_seed(3)
+    table, query = Table(torch.randn(40, 4, generator=rng)), torch.randn(2, 4, generator=rng)
+    sample = Sample(8, exact=2, growth=2.0)
+    objective = objective_of({"tails": 1.0}, Softmax(), sample)
+    model, batch = Plain(table), asked([0, 1, 3], np.array([3, 0, 7]))
+    objective.prepare(batch, model)
+    sizes = []
+    for epoch in range(7):
+        objective.begin(epoch, 7)
+        sizes.append(len(sample.drawn(0)[0]))
+        found, _ = objective(model, query, batch, 0)
+        exact, _ = measured(All(), Softmax(), query, table, [0, 1, 3], np.array([3, 0, 7]))
+        assert (float(found) == pytest.approx(float(exact), rel=1e-6)) == (sizes[-1] == 0)
+    assert sizes == [8, 16, 32, 0, 0, 0, 0]  # 64 would be more than all
+    for epoch, size in ((0, 8), (4, 8), (5, 0), (6, 0)):
+        same = Sample(8, exact=2)
+        same.prepare(UNUSED, torch.ones(40))
+        same.begin(epoch, 7)
+        assert len(same.drawn(0)[0]) == size
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [({"exact": -1}, "candidates.exact is -1"), ({"growth": 0.5}, "candidates.growth is 0.5, but samples grow")],
+)
+def test_impossible_plans_of_a_sample_are_refused(options: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(BadInput, match=sentence):
+        Sample(**options)

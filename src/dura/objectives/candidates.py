@@ -83,6 +83,9 @@ class Candidates(ABC):
     def prepare(self, known: Known, frequency: Tensor) -> None:
         """Learn about the training set before the first step: its facts, and how often each entity is an answer."""
 
+    def begin(self, epoch: int, epochs: int) -> None:
+        """An epoch begins or continues (counted from 0) of this many. Candidates that change while a model is trained need it."""
+
     def weights(self, batch: Questions) -> Tensor | None:
         """A factor for the weight of each fact [f]; None if it is 1."""
         return None
@@ -144,15 +147,30 @@ class Sample(Candidates):
     A batch shares `samples` entities, drawn with replacement: all with the same chance ("uniform"), or by how often they are
     answers ("frequency": (# + 1)^¾). Each stands for 1/(samples · its chance) entities, the importance correction of sampled
     softmax. The answers of a question count exactly and are left out of its sample, so the sum has the right expectation.
+
+    The last `exact` epochs score all entities. Most of what a model learns, it learns from samples at a fraction of the cost; what
+    their noise hides comes at the end, best while the learning rate falls. The sample of every epoch before is `growth` times as
+    large as that of the epoch before it.
     """
 
     kind = "sample"
     spreads = True
 
-    def __init__(self, samples: int = 1000, draw: Literal["uniform", "frequency"] = "uniform") -> None:
+    def __init__(
+        self,
+        samples: int = 1000,
+        draw: Literal["uniform", "frequency"] = "uniform",
+        exact: int = 0,
+        growth: float = 1.0,
+    ) -> None:
         if samples < 1:
             raise BadInput(f"candidates.samples is {samples}, but at least one entity must be drawn")
-        self.samples, self.draw = samples, draw
+        if exact < 0:
+            raise BadInput(f"candidates.exact is {exact}, but it is how many epochs at the end score all entities")
+        if not 1 <= growth <= 10:
+            raise BadInput(f"candidates.growth is {growth:g}, but samples grow by a factor from 1 to 10 per epoch")
+        self.samples, self.draw, self.exact, self.growth = samples, draw, exact, growth
+        self._now, self._all = samples, All()
         self._chance = torch.empty(0, dtype=torch.float64)
 
     def prepare(self, known: Known, frequency: Tensor) -> None:
@@ -162,18 +180,27 @@ class Sample(Candidates):
         self._chance = likely / likely.sum()
         self._below = self._chance.cumsum(0)
 
+    def begin(self, epoch: int, epochs: int) -> None:
+        """The size of this epoch's sample; 0 means all entities."""
+        now = round(self.samples * self.growth**epoch)
+        outgrown = self.growth > 1 and now >= len(self._chance)  # no cheaper than all entities, and less exact
+        self._now = 0 if epoch >= epochs - self.exact or outgrown else now
+
     def drawn(self, seed: int) -> tuple[Tensor, Tensor]:
         """The sampled entities, ascending, and the logarithm of how many entities each stands for.
 
         They follow from the seed alone. Processes that share the entities all draw the same ones, and each scores its own. So
         together they have the distribution of one process.
         """
-        points = torch.rand(self.samples, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+        points = torch.rand(self._now, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
         ids = torch.searchsorted(self._below, points).clamp_(max=len(self._chance) - 1).sort().values
-        return ids, -(self.samples * self._chance[ids]).log()
+        return ids, -(self._now * self._chance[ids]).log()
 
     def __call__(self, comparator: Comparator, loss: Loss, batch: Batch) -> tuple[Tensor, Tensor]:
         """The sample by one product, the answers one by one."""
+        if not self._now:
+            self._all.product_type = self.product_type
+            return self._all(comparator, loss, batch)
         query, targets, low = batch.query, batch.targets, self.product_type or batch.query.dtype
         row, answers, share = _distinct(batch.questions, batch.share, len(self._chance))
         drawn, stands_for = (tensor.to(query.device) for tensor in self.drawn(batch.seed))

@@ -52,6 +52,11 @@ class Objective:
             term.loss.prepare(known, frequency.to(model.device, model.dtype))
             term.candidates.prepare(known, frequency.to(model.device, model.dtype))
 
+    def begin(self, epoch: int, epochs: int) -> None:
+        """An epoch begins or continues (counted from 0) of this many."""
+        for term in self.terms:
+            term.candidates.begin(epoch, epochs)
+
     def __call__(self, model: Model, query: Tensor, batch: Questions | Deal, seed: int) -> tuple[Tensor, Tensor]:
         """The loss of a batch, and a scalar that carries its gradient: call backward on it.
 

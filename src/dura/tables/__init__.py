@@ -1,8 +1,9 @@
 """Tables: rows of numbers, to train and to read.
 
-Holds `Table` (a parameter whose gradient is collected in place), `Sharded` (this process's rows of a larger table), `Gathered`
-(some rows and the room for their gradient), `Fixed` (rows that are never trained) and `Packed` (a table in few bytes that can be
-read but not trained). No scoring happens here: comparators know what the rows mean. May touch `types`, `world` and `registry` only.
+Holds `Table` (a parameter whose gradient is collected in place), `Sharded` (this process's rows of a larger table), `Partial` (a
+table of which some rows learn), `Gathered` (some rows and the room for their gradient), `Fixed` (rows that are never trained) and
+`Packed` (a table in few bytes that can be read but not trained). No scoring happens here: comparators know what the rows mean. May
+touch `types`, `world` and `registry` only.
 """
 
 from dura.tables.packed import Packed

@@ -166,6 +166,14 @@ class Checkpoints:
                 error = damaged
         raise DuraError(f"the best checkpoint in {self.folder} is damaged: {error}; resume the run to write it again")
 
+    def digest(self) -> str:
+        """The SHA-256 of the best tables, or of the newest ones if none were saved as the best; empty if there are none."""
+        for name in ("best", *(f"step-{step:09d}" for step in self._steps("json"))):
+            with contextlib.suppress(Damage):
+                found: str = _document(self.folder / f"{name}.json")["sha256"]
+                return found
+        return ""
+
     def best_is_whole(self) -> bool:
         """True if the best tables exist and are undamaged."""
         try:

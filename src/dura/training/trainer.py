@@ -44,6 +44,7 @@ class Trainer:
 
     `smooth` is a penalty on the tables that adds its own gradient at each step. `redraw` gives the questions of an epoch, if they
     differ from epoch to epoch; `facts` are then all training facts, which losses and candidates may count and filter.
+    `rejected` is the loss of facts that should score low.
     """
 
     def __init__(
@@ -62,12 +63,13 @@ class Trainer:
         smooth: Callable[[], Tensor | float] = lambda: 0.0,
         redraw: Callable[[int], Questions] | None = None,
         facts: Questions | None = None,
+        rejected: Callable[[Model, int, int], Tensor | float] = lambda *_: 0.0,
     ) -> None:
         self.model, self.objective, self.regularizer, self.optimizer = model, objective, regularizer, optimizer
         self.questions, self.plan, self.validate = questions, plan, validate
         self._all = questions
         self.checkpoints, self.listeners, self.stopped = checkpoints, listeners, stopped
-        self.smooth, self.redraw = smooth, redraw
+        self.smooth, self.redraw, self.rejected = smooth, redraw, rejected
         self.progress = Progress()
         self.best_state: dict[str, Tensor] = {}
         self.device = model.device
@@ -101,6 +103,7 @@ class Trainer:
         lesson = self.model.lesson(p.epoch, self._all.time)
         self.questions = self._all if lesson is None else self._all.take(lesson)
         self.steps_in_epoch = self._steps()
+        self.objective.begin(p.epoch, self.plan.epochs)
         for batch in self._batches(p):
             began = time.perf_counter()
             loss, penalty = self.step(batch)
@@ -170,6 +173,8 @@ class Trainer:
             head[question], relation[question], answers, None if time is None else time[question]
         )
         penalty = penalty if own_penalty is None else penalty + own_penalty
+        refused = self.rejected(self.model, seed, deal.facts)
+        loss, carrier = loss + refused, carrier + refused
         smooth = self.smooth() if world.grid().rank == 0 else 0.0  # gradients are summed, and this one counts once
         # A scalar that carries the gradients: if backward is given tensors, torch imports sympy, which takes most of a second.
         if (total := torch.add(carrier, penalty)).requires_grad:
