@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from doubles import built
-from dura.inference import Answers, Question, predict, when
+from dura.inference import Answers, Question, Wanted, predict, when
 from dura.inference.asking import read_questions
 from dura.models import MODELS, Model
 from dura.types import BadInput, DuraError
@@ -40,7 +40,7 @@ def literal(model: Model, head: int | None, relation: int, tail: int | None) -> 
 @pytest.mark.parametrize("question", [("e003", "r1", None), (None, "r0", "e007")])
 def test_answers_are_the_best_unknown_ones(model: Model, question: tuple[str | None, str, str | None]) -> None:
     head, relation, tail = question
-    (answers,) = predict(model, GRAPH, [Question(*question)], k=6)
+    (answers,) = predict(model, GRAPH, [Question(*question)], Wanted(k=6))
     expected = literal(
         model,
         None if head is None else GRAPH.entities.id(head),
@@ -56,24 +56,24 @@ def test_answers_are_the_best_unknown_ones(model: Model, question: tuple[str | N
 def test_known_answers_are_shown_on_request_and_marked(model: Model) -> None:
     h, r, t = GRAPH.test[0].tolist()
     question = Question(GRAPH.entities.name(h), GRAPH.relations.name(r))
-    (shown,) = predict(model, GRAPH, [question], k=1000, known=True)
+    (shown,) = predict(model, GRAPH, [question], Wanted(k=1000, known=True))
     assert len(shown) == len(GRAPH.entities)
     assert {a.entity: a.known for a in shown}[GRAPH.entities.name(t)]
-    (hidden,) = predict(model, GRAPH, [question], k=1000)
+    (hidden,) = predict(model, GRAPH, [question], Wanted(k=1000))
     assert {a.entity for a in hidden} == {a.entity for a in shown if not a.known}
 
 
 def test_many_questions_are_answered_in_order_across_blocks(model: Model) -> None:
     questions = [Question(f"e{i % 20:03d}", f"r{i % 3}") for i in range(150)]
-    together = predict(model, GRAPH, questions, k=2)
+    together = predict(model, GRAPH, questions, Wanted(k=2))
     assert [a.question for a in together] == questions
     for i in (0, 63, 64, 149):
-        (alone,) = predict(model, GRAPH, [questions[i]], k=2)
+        (alone,) = predict(model, GRAPH, [questions[i]], Wanted(k=2))
         assert [a.entity for a in alone] == [a.entity for a in together[i]]
 
 
 def test_answers_print_and_convert(model: Model) -> None:
-    (answers,) = predict(model, GRAPH, [Question(None, "r2", "e001")], k=3)
+    (answers,) = predict(model, GRAPH, [Question(None, "r2", "e001")], Wanted(k=3))
     assert repr(answers).splitlines()[0] == "(?, r2, e001)"
     assert f"1.  {answers[0].entity}" in repr(answers)
     frame = answers.to_frame()
@@ -106,7 +106,7 @@ def test_wrong_questions_are_refused_with_a_sentence(model: Model) -> None:
     with pytest.raises(BadInput, match="no times, so it cannot be asked when"):
         when(model, GRAPH, [Question("e003", "r1", "e001", "?")])
     with pytest.raises(BadInput, match="k is 0, but it must be at least 1"):
-        predict(model, GRAPH, [Question("e003", "r1")], k=0)
+        predict(model, GRAPH, [Question("e003", "r1")], Wanted(k=0))
 
 
 def test_a_model_of_nan_refuses_to_answer(model: Model) -> None:

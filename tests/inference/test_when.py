@@ -12,7 +12,7 @@ from doubles import built
 from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.data.memory import from_facts
-from dura.inference import Answers, Question, TimeAnswers, ask, predict, score_facts, when
+from dura.inference import Answers, Question, TimeAnswers, Wanted, ask, predict, score_facts, when
 from dura.inference import score as score_module
 from dura.inference.asking import read_questions
 from dura.models import MODELS, Model
@@ -80,16 +80,16 @@ def test_answers_at_a_time_are_the_best_ones_unknown_at_that_time(model: Model, 
         if fact not in known:
             ids = (h, r, e) if side == "tail" else (t, r + RELATIONS, e)
             expected.append((direct(model, *ids, when_), GRAPH.entities.name(e)))
-    (answers,) = predict(model, GRAPH, [asked], k=ENTITIES)
+    (answers,) = predict(model, GRAPH, [asked], Wanted(k=ENTITIES))
     assert hidden
     assert [a.entity for a in answers] == [entity for _, entity in sorted(expected, reverse=True)]
     assert [a.score for a in answers] == pytest.approx(sorted((s for s, _ in expected), reverse=True), abs=1e-4)
-    (shown,) = predict(model, GRAPH, [asked], k=ENTITIES, known=True)
+    (shown,) = predict(model, GRAPH, [asked], Wanted(k=ENTITIES, known=True))
     assert sum(a.known for a in shown) == hidden
 
 
 def test_answers_depend_on_the_time(model: Model) -> None:
-    first, second = predict(model, GRAPH, [Question("e03", "r1", None, date) for date in DATES[:2]], k=5)
+    first, second = predict(model, GRAPH, [Question("e03", "r1", None, date) for date in DATES[:2]], Wanted(k=5))
     assert [a.score for a in first] != [a.score for a in second]
     assert str(first.question) == "(e03, r1, ?, 2014-01-01)"
     assert first.to_dict()["question"] == {"head": "e03", "relation": "r1", "time": "2014-01-01"}
@@ -102,7 +102,7 @@ def test_every_time_has_exactly_the_score_of_the_fact_at_that_time(model: Model,
     A fact alone may differ in the last bit: the end of a vector is multiplied by other instructions.
     """
     h, r, t = GRAPH.entities.id(fact[0]), GRAPH.relations.id(fact[1]), GRAPH.entities.id(fact[2])
-    (answers,) = when(model, GRAPH, [Question(*fact, "?")], k=99, known=True)
+    (answers,) = when(model, GRAPH, [Question(*fact, "?")], Wanted(k=99, known=True))
     found = {a.time: a.score for a in answers}
     assert sorted(found) == DATES
     with torch.no_grad():
@@ -127,7 +127,7 @@ def test_a_model_of_real_numbers_by_hand() -> None:
     with torch.no_grad():
         for name, table in model.named_parameters():
             table.copy_(torch.tensor(tables[name]))
-    (answers,) = when(model, graph, [Question("a", "r", "b", "?")], known=True)
+    (answers,) = when(model, graph, [Question("a", "r", "b", "?")], Wanted(known=True))
     assert [(a.time, a.score, a.rank, a.known) for a in answers] == [
         ("2", 120.0, 1, True),
         ("3", 15.0, 2, False),
@@ -142,17 +142,17 @@ def test_known_times_are_left_out_and_shown_on_request(model: Model) -> None:
     question = Question(GRAPH.entities.name(h), GRAPH.relations.name(r), GRAPH.entities.name(t), "?")
     both = np.concatenate([GRAPH.train, GRAPH.valid, GRAPH.test])
     known = {DATES[at] for at in both[(both[:, :3] == [h, r, t]).all(axis=1), 3]}
-    (shown,), (left,) = (when(model, GRAPH, [question], k=99, known=flag) for flag in (True, False))
+    (shown,), (left,) = (when(model, GRAPH, [question], Wanted(k=99, known=flag)) for flag in (True, False))
     assert {a.time for a in shown if a.known} == known != set()
     assert [a.time for a in left] == [a.time for a in shown if not a.known]
-    assert len(when(model, GRAPH, [question], k=2)[0]) == 2
+    assert len(when(model, GRAPH, [question], Wanted(k=2))[0]) == 2
 
 
 def test_all_times_of_an_interval_are_known() -> None:
     model = build("tcomplex", SPANS)
     assert SPANS.times is not None
     assert list(SPANS.times) == ["1990", "1991", "1992", "1993", "1994", "1995", "1996"]
-    shown, opened = when(model, SPANS, [Question("a", "r", tail, "?") for tail in "bc"], k=99, known=True)
+    shown, opened = when(model, SPANS, [Question("a", "r", tail, "?") for tail in "bc"], Wanted(k=99, known=True))
     assert {a.time for a in shown if a.known} == {"1990", "1991", "1992", "1993", "1996"}
     assert {a.time for a in opened if not a.known} == {"1990"}
     (answers,) = predict(model, SPANS, [Question("a", "r", None, "1992")])
@@ -164,9 +164,9 @@ def test_no_time_is_one_to_ask_at_but_no_answer(name: str) -> None:
     model = build(name, UNTIMED)
     assert UNTIMED.times is not None
     assert UNTIMED.times.no_time
-    (answers,) = when(model, UNTIMED, [Question("e01", "r0", "e05", "?")], k=99, known=True)
+    (answers,) = when(model, UNTIMED, [Question("e01", "r0", "e05", "?")], Wanted(k=99, known=True))
     assert sorted(a.time for a in answers) == DATES
-    (untimed,) = predict(model, UNTIMED, [Question("e01", "r0")], k=99, known=True)
+    (untimed,) = predict(model, UNTIMED, [Question("e01", "r0")], Wanted(k=99, known=True))
     assert {a.entity for a in untimed if a.known} == {"e05", "e06"}
     best = untimed[0]
     assert trained(model, UNTIMED).score([("e01", "r0", best.entity)]) == pytest.approx([best.score], abs=1e-4)
@@ -191,7 +191,7 @@ def test_blocks_of_facts_do_not_change_their_scores(model: Model, monkeypatch: p
 
 
 def test_results_print_and_convert(model: Model) -> None:
-    (answers,) = when(model, GRAPH, [Question("e03", "r1", "e07", "?")], k=3)
+    (answers,) = when(model, GRAPH, [Question("e03", "r1", "e07", "?")], Wanted(k=3))
     best = answers[0]
     assert repr(answers).splitlines()[:2] == ["(e03, r1, e07, ?)", f"   1.  {best.time}  {best.score:.3f}"]
     assert answers.to_frame().columns == ["time", "score", "rank", "known"]
@@ -220,7 +220,7 @@ def test_wrong_times_are_refused_with_a_sentence(model: Model) -> None:
     with pytest.raises(BadInput, match="asks for an entity"):
         when(model, GRAPH, [Question("e03", "r1", None, "2014-01-01")])
     with pytest.raises(BadInput, match="k is 0, but it must be at least 1"):
-        when(model, GRAPH, [Question("e03", "r1", "e07", "?")], k=0)
+        when(model, GRAPH, [Question("e03", "r1", "e07", "?")], Wanted(k=0))
     with torch.no_grad():
         for tensor in model.state().values():
             if tensor.is_floating_point():
@@ -236,7 +236,7 @@ def test_the_trained_model_answers_alike(model: Model) -> None:
     assert [a.entity for a in many[1]] == [a.entity for a in alone]
     assert (
         asker.when(head="e03", relation="r1", tail="e07", k=4)
-        == when(model, GRAPH, [Question("e03", "r1", "e07", "?")], k=4).pop()
+        == when(model, GRAPH, [Question("e03", "r1", "e07", "?")], Wanted(k=4)).pop()
     )
 
 
@@ -249,7 +249,7 @@ def test_questions_of_both_kinds_are_answered_in_order(model: Model, tmp_path: P
         Question("e03", "r1", "e07", "?"),
         Question(None, "r0", "e02", "2014-03-01"),
     ]
-    answers = ask(model, GRAPH, questions, k=2)
+    answers = ask(model, GRAPH, questions, Wanted(k=2))
     assert [type(a) for a in answers] == [Answers, TimeAnswers, Answers]
     assert [a.question for a in answers] == questions
 

@@ -1,21 +1,30 @@
 """Inference: what a trained model answers.
 
 Holds the prediction of missing facts: `predict` for entities, `when` for times, `score` for given facts, `asking` for files of
-questions, and `answers` (questions and answers as values). May touch models, data, text and types; not training or evaluation. To
-add a way of asking, write a module that uses the model's `query`, `compare` and `score`. It must not compute scores in another way.
+questions, `restriction` for what may be shown, `nearest` for approximate answers from an index, and `answers` (questions, wishes,
+answers as values). `discover` searches the whole graph. `calibration` turns scores into probabilities. `explain` says why:
+`influence` (which training facts an answer depends on, by gradients of `rows`), `rules` (mined from the training facts, also
+without a model) and `explanation` (the result). May touch models, data, records, text and types; not training or evaluation. To add
+a way of asking, write a module that uses the model's `query`, `compare` and `score`. It must not compute scores in another way.
 """
 
-from dura.inference.answers import Answer, Answers, Question, TimeAnswer, TimeAnswers
-from dura.inference.predict import ask, predict, time_id
+from dura.inference.answers import Answer, Answers, Question, TimeAnswer, TimeAnswers, Wanted
+from dura.inference.calibration import Calibration
+from dura.inference.explanation import Explanation
+from dura.inference.predict import Asker, ask, predict, time_id
 from dura.inference.score import score_facts
 from dura.inference.when import when
 
 __all__ = [
     "Answer",
     "Answers",
+    "Asker",
+    "Calibration",
+    "Explanation",
     "Question",
     "TimeAnswer",
     "TimeAnswers",
+    "Wanted",
     "ask",
     "predict",
     "score_facts",

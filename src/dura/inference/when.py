@@ -8,43 +8,51 @@ import numpy as np
 import torch
 
 from dura.data.graph import Graph
+from dura.data.questions import Questions
 from dura.data.times import Times
-from dura.inference.answers import Question, TimeAnswer, TimeAnswers
-from dura.inference.predict import by_names, check_count, check_finite
+from dura.inference.answers import TEN, Question, TimeAnswer, TimeAnswers, Wanted
+from dura.inference.predict import by_names, check_finite
 from dura.inference.score import score_facts
 from dura.models import Model
 from dura.types import BadInput, IntArray
 
 
-def when(
-    model: Model, graph: Graph, questions: Sequence[Question], k: int = 10, *, known: bool = False
-) -> list[TimeAnswers]:
-    """The `k` best times for each question (head, relation, tail, ?).
+def when(model: Model, graph: Graph, questions: Sequence[Question], wanted: Wanted = TEN) -> list[TimeAnswers]:
+    """The best times for each question (head, relation, tail, ?).
 
-    Times at which the fact is known in any split (all times of an interval) are left out unless `known` is true.
+    Times at which the fact is known in any split (all times of an interval) are left out unless known ones are wanted.
     """
-    check_count(k)
+    return [_times(model, graph, question, wanted) for question in questions]
+
+
+def check(graph: Graph, question: Question, wanted: Wanted) -> tuple[Times, tuple[int, int, int]]:
+    """The times of the graph and the ids of the fact, or an error if it cannot be asked when this fact holds."""
     if graph.times is None:
         raise BadInput("the facts of this graph have no times, so it cannot be asked when a fact holds")
-    return [_times(model, graph, graph.times, question, k, known) for question in questions]
-
-
-def _times(model: Model, graph: Graph, times: Times, question: Question, k: int, known: bool) -> TimeAnswers:
     if not question.when:
         raise BadInput(f"{question} asks for an entity; `predict` answers it")
-    fact = (
-        graph.entity(str(question.head)),
-        graph.relation(question.relation),
-        graph.entity(str(question.tail)),
-    )
+    if wanted.restricted:
+        raise BadInput(
+            f"{question} asks for a time, but only entities can be restricted (--among, --type, --in-range, --min-probability, "
+            "--coverage)"
+        )
+    head, tail = graph.entity(str(question.head)), graph.entity(str(question.tail))
+    return graph.times, (head, graph.relation(question.relation), tail)
+
+
+def _times(model: Model, graph: Graph, question: Question, wanted: Wanted) -> TimeAnswers:
+    times, fact = check(graph, question, wanted)
     every = torch.arange(len(times.positions))  # without "no time"
     head, relation, tail = (torch.full_like(every, i) for i in fact)
     scores = score_facts(model, head, relation, tail, every)
     check_finite(scores)
     is_known = torch.zeros(len(every), dtype=torch.bool)
     is_known[torch.from_numpy(_known(graph, fact, every.numpy()))] = True
-    left = every if known else (~is_known).nonzero().flatten()
-    best, at = scores[left].topk(min(k, len(left)))
+    left = every if wanted.known else (~is_known).nonzero().flatten()
+    if graph.reviews is not None:
+        refused = _at(graph.reviews.refused, fact, every.numpy())
+        left = left[~torch.isin(left, torch.from_numpy(refused))]
+    best, at = scores[left].topk(min(wanted.k, len(left)))
     ids = left[at]
     rows = zip(times.names(ids.tolist()), best.tolist(), is_known[ids].tolist(), strict=True)
     answers = tuple(TimeAnswer(name, score, rank, flag) for rank, (name, score, flag) in enumerate(rows, 1))
@@ -53,8 +61,14 @@ def _times(model: Model, graph: Graph, times: Times, question: Question, k: int,
 
 
 def _known(graph: Graph, fact: tuple[int, int, int], times: IntArray) -> IntArray:
-    """The times among these at which the graph holds the fact."""
+    """The times among these at which the graph holds the fact, or at which people judged it."""
+    known = _at(graph.known, fact, times)
+    return known if graph.reviews is None else np.concatenate([known, _at(graph.reviews.judged, fact, times)])
+
+
+def _at(questions: Questions, fact: tuple[int, int, int], times: IntArray) -> IntArray:
+    """The times among these at which the fact is among the answers of questions."""
     head, relation, tail = fact
-    facts = graph.known.known(np.full_like(times, head), np.full_like(times, relation), times)
+    facts = questions.known(np.full_like(times, head), np.full_like(times, relation), times)
     found: IntArray = facts.question[facts.answers == tail]
     return found

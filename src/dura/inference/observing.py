@@ -1,0 +1,175 @@
+"""Observing: what a model scores for the questions of valid and test, as `calibrating` and `reliability` look at it.
+
+Test is asked as a user asks: each question once, without the answers of train and valid. Valid is asked fact by fact: each fact in
+turn is taken for missing, without the answers of train and the other facts of valid. So fitting never sees which facts are in test.
+And both look alike: apart from the missing fact itself, the answers that the graph does not know yet are those of test.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dura.data.graph import Graph
+from dura.data.questions import Questions
+from dura.inference.calibration import totals
+from dura.inference.predict import check_finite
+from dura.inference.score import score_facts
+from dura.models import Model
+from dura.types import FloatArray, IntArray, Split
+
+Progress = Callable[[int, int], None]
+BLOCK_BYTES = 16 * 2**20
+"""Room for a block of scores."""
+TOP = 20
+"""How many of the best new answers of a question are looked at."""
+MOST = 40_000
+"""The most questions of a split that are looked at. Of more, a random sample."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The questions of a split, the best new answers of each, and every true new answer. `q` questions, `k` answers, `f` truths."""
+
+    relation: IntArray
+    """[q], with r + |R| if the head is asked."""
+    known: IntArray
+    """How many answers are known from the splits before [q]."""
+    total: FloatArray
+    """The log of the sum of exp(score / temperature) over all new answers [q]."""
+    scores: FloatArray
+    """The scores of the best new answers [q, k], best first; -inf if there are fewer."""
+    true: NDArray[np.bool_]
+    """Which of these answers are facts of the split [q, k]."""
+    question: IntArray
+    """The question of each true new answer, also of those that are not among the best [f]."""
+    truth: FloatArray
+    """The score of each true new answer [f]."""
+    plain: FloatArray
+    """As `total`, at the temperature 1 [q]: what the model says before calibration."""
+    others: IntArray
+    """How many other answers of the split each question has [q]."""
+    sizes: IntArray
+    """How many new answers score at least as high as each of the thresholds that `observe` was given [q, thresholds]."""
+
+
+def questions_of_valid(graph: Graph, most: int, seed: int = 0) -> tuple[Questions, Questions, IntArray]:
+    """Questions with one missing valid fact each, their known answers, and how many other valid answers each has."""
+    relations = len(graph.relations)
+    every = Questions.of(graph.asked("valid"), relations=relations)
+    others = np.repeat(every.counts - 1, every.counts)
+    chosen = _sample(every.facts, most, seed)
+    questions = every.one_by_one().take(chosen)
+    known = _before_test(graph).known(questions.head, questions.relation, questions.time)
+    return questions, known.only(known.answers != questions.answers[known.question]), others[chosen]
+
+
+def questions_of_test(graph: Graph, most: int, seed: int = 0) -> tuple[Questions, Questions, IntArray]:
+    """The distinct questions of test with all their answers, their known answers, and how many others of each are in test."""
+    every = Questions.of(graph.asked("test"), relations=len(graph.relations))
+    questions = every.take(_sample(len(every), most, seed))
+    known = _before_test(graph).known(questions.head, questions.relation, questions.time)
+    return questions, known, questions.counts - 1
+
+
+def _sample(count: int, most: int, seed: int) -> IntArray:
+    """At most this many of these places, in order: neighbours share their head."""
+    if count <= most:
+        return np.arange(count)
+    return np.sort(np.random.default_rng([seed, 19]).choice(count, most, replace=False))
+
+
+def _before_test(graph: Graph) -> Questions:
+    facts = np.concatenate([graph.train, graph.valid])
+    return Questions.of(graph.at_all_times(facts), relations=len(graph.relations))
+
+
+def observe(
+    model: Model,
+    asked: tuple[Questions, Questions, IntArray],
+    temperature: float,
+    *,
+    thresholds: Callable[[IntArray, IntArray, FloatArray], FloatArray] | None = None,
+    progress: Progress | None = None,
+) -> Observed:
+    """Score questions of `questions_of_valid` or `questions_of_test` and keep what calibration needs of each.
+
+    `thresholds` gets relation, known and total of a block and gives the scores [q, thresholds] from which on answers are counted.
+    """
+    questions, known, others = asked
+    parts: list[tuple[Tensor, ...]] = []
+    for at, block, scores in blocks(model, questions, known):
+        at_question, answer = torch.from_numpy(block.question), torch.from_numpy(block.answers.astype(np.int64))
+        true = torch.zeros_like(scores, dtype=torch.bool)
+        true[at_question, answer] = True
+        best, entity = scores.topk(min(TOP, scores.shape[1]), dim=1)
+        truth = scores[at_question, answer]
+        new = torch.isfinite(truth)
+        total = totals(scores, temperature)
+        least = torch.zeros(len(block), 0)
+        if thresholds is not None:
+            own = (block.relation, known.counts[at : at + len(block)], total.cpu().numpy())
+            least = torch.from_numpy(thresholds(*own)).to(scores)
+        sizes = torch.stack([(scores >= one[:, None]).sum(dim=1) for one in least.unbind(1)] or [least], dim=-1)
+        found = (total, best, true.gather(1, entity), at_question[new] + at, truth[new], totals(scores, 1.0))
+        parts.append((*found, sizes.reshape(len(block), -1)))
+        if progress is not None:
+            progress(at + len(block), len(questions))
+    columns = [torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True)]
+    columns[1], columns[4] = columns[1].astype(np.float64), columns[4].astype(np.float64)
+    seen = dict(zip(("total", "scores", "true", "question", "truth", "plain", "sizes"), columns, strict=True))
+    return Observed(relation=questions.relation, known=known.counts, others=others, **seen)
+
+
+def blocks(model: Model, questions: Questions, known: Questions) -> Iterator[tuple[int, Questions, Tensor]]:
+    """Blocks of questions with the place of the first one and the scores of all entities, -inf for known answers."""
+    size = max(1, BLOCK_BYTES // (model.dtype.itemsize * model.sizes.entities))
+    with model.answering():
+        for at in range(0, len(questions), size):
+            index = np.arange(at, min(at + size, len(questions)))
+            block, facts = questions.take(index), known.take(index)
+            asked = (block.head, block.relation, block.time)
+            ids = [None if c is None else torch.from_numpy(c.astype(np.int64)).to(model.device) for c in asked]
+            assert ids[0] is not None and ids[1] is not None
+            scores = model.score_all(ids[0], ids[1], ids[2])
+            check_finite(scores)
+            answers = torch.from_numpy(facts.answers.astype(np.int64))
+            scores[torch.from_numpy(facts.question).to(scores.device), answers.to(scores.device)] = -math.inf
+            yield at, block, scores.float() if scores.element_size() < 4 else scores
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Facts of a split and random alternatives of each, one for each fact."""
+
+    relation: IntArray
+    scores: FloatArray
+    true: NDArray[np.bool_]
+
+
+def pairs(model: Model, graph: Graph, split: Split, *, most: int = MOST, seed: int = 0) -> Pairs:
+    """The scores of facts of a split, and of the same facts with a random other tail or head that makes no known fact."""
+    rng = np.random.default_rng([seed, 7])
+    facts = graph.asked(split).astype(np.int64)
+    if len(facts) > most:
+        facts = facts[rng.choice(len(facts), most, replace=False)]
+    others = facts.copy()
+    side = np.where(rng.random(len(facts)) < 0.5, 0, 2)
+    others[np.arange(len(facts)), side] = rng.integers(graph.sizes.entities, size=len(facts))
+    others = others[~_is_known(_before_test(graph), others) & (others != facts).any(axis=1)]
+    every = np.concatenate([facts, others])
+    scores = score_facts(model, *(torch.from_numpy(column.copy()) for column in every.T))
+    return Pairs(every[:, 1], scores.double().numpy(), np.arange(len(every)) < len(facts))
+
+
+def _is_known(known: Questions, facts: IntArray) -> NDArray[np.bool_]:
+    found = known.known(facts[:, 0], facts[:, 1], facts[:, 3] if facts.shape[1] > 3 else None)
+    hits = np.zeros(len(facts), dtype=bool)
+    hits[found.question[found.answers == facts[found.question, 2]]] = True
+    return hits

@@ -1,0 +1,126 @@
+"""Scored: given facts with their scores, and whether the graph holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, cast
+
+import numpy as np
+import torch
+
+from dura.data.graph import Graph
+from dura.data.streams import Row
+from dura.inference.asking import SUGGESTED, Reply, check_names
+from dura.inference.calibration import Calibration
+from dura.inference.predict import check_finite, time_id
+from dura.inference.score import score_facts
+from dura.models import Model
+from dura.text import printable, shown
+from dura.types import BadInput, IntArray
+
+Fact = tuple[str, str, str] | tuple[str, str, str, str | None]
+"""A fact as (head, relation, tail), or (head, relation, tail, time) if facts have times."""
+BLOCK = 1 << 10
+"""How many facts of a stream are scored at a time."""
+
+
+@dataclass(frozen=True)
+class ScoredFact:
+    """A fact by names, with its score. `known` if the graph holds it in any split or a person accepted it, at its time.
+
+    `probability` is None if the run is not calibrated.
+    """
+
+    head: str
+    relation: str
+    tail: str
+    time: str | None
+    score: float
+    known: bool
+    probability: float | None = None
+
+    def __str__(self) -> str:
+        parts = [self.head, self.relation, self.tail, *([self.time] if self.time else [])]
+        chance = "" if self.probability is None else f"  {self.probability:.3f}"
+        return printable(f"{self.score:8.3f}{chance}  ({', '.join(parts)}){'  (known)' if self.known else ''}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values. The time and the probability only if they are there."""
+        return {key: value for key, value in vars(self).items() if value is not None}
+
+
+def as_fact(fact: object) -> Fact:
+    """A fact that a caller gave, or an error if it has another form."""
+    if (
+        not isinstance(fact, tuple | list)
+        or len(fact) not in (3, 4)
+        or not all(isinstance(part, str) for part in fact[:3])
+        or not isinstance(fact[-1], str | None)
+    ):
+        raise BadInput(f"a fact is (head, relation, tail) or (head, relation, tail, time) as text, not {shown(fact)}")
+    return cast(Fact, tuple(fact))
+
+
+def fact_ids(graph: Graph, facts: Iterable[object]) -> IntArray:
+    """The ids of facts by names or labels [n, 4]; the id of the time is 0 if the graph has no times."""
+    return np.array([_ids(graph, *as_fact(fact)) for fact in facts], dtype=np.int64).reshape(-1, 4)
+
+
+def _ids(graph: Graph, head: str, relation: str, tail: str, time: str | None = None) -> tuple[int, int, int, int]:
+    return graph.entity(head), graph.relation(relation), graph.entity(tail), time_id(graph, time)
+
+
+def scores_of(model: Model, graph: Graph, ids: IntArray) -> list[float]:
+    """The score of each fact [n, 4]."""
+    columns = torch.from_numpy(ids[:, : 3 if graph.times is None else 4]).unbind(1)
+    scores = score_facts(model, *columns)
+    check_finite(scores)
+    found: list[float] = scores.tolist()
+    return found
+
+
+def scored(model: Model, graph: Graph, ids: IntArray, calibration: Calibration | None = None) -> list[ScoredFact]:
+    """Facts [n, 4] with their scores, and with probabilities if there is a calibration."""
+    head, relation, tail, time = ids.T
+    known = np.zeros(len(ids), dtype=bool)
+    holding = [graph.known] if graph.reviews is None else [graph.known, graph.reviews.agreed]
+    for questions in holding:
+        facts = questions.known(head, relation, None if graph.times is None else time)
+        known[facts.question[facts.answers == tail[facts.question]]] = True
+    times: Sequence[str | None] = [None] * len(ids) if graph.times is None else graph.times.names(time.tolist())
+    columns = (graph.entities.names(head), graph.relations.names(relation), graph.entities.names(tail), times)
+    scores = scores_of(model, graph, ids)
+    chances: list[float | None] = [None] * len(ids)
+    if calibration is not None:
+        chances = [*calibration.fact_probabilities(relation, np.array(scores)).tolist()]
+    rows = zip(*columns, scores, known.tolist(), chances, strict=True)
+    return [ScoredFact(h, r, t, moment or None, score, flag, p) for h, r, t, moment, score, flag, p in rows]
+
+
+def score_rows(
+    model: Model, graph: Graph, rows: Iterable[Row], calibration: Calibration | None = None
+) -> Iterator[Reply]:
+    """The scores of the facts of rows, in order, a block at a time. A bad row does not stop the others."""
+    bad, waiting = 0, iter(rows)
+    while block := list(islice(waiting, BLOCK)):
+        ids: dict[int, tuple[int, int, int, int]] = {}
+        wrong: dict[int, str] = {}
+        for at, row in enumerate(block):
+            try:
+                ids[at] = _row_ids(graph, row, suggest=bad < SUGGESTED)
+            except BadInput as error:
+                wrong[at], bad = str(error), bad + 1
+        found = scored(model, graph, np.array(list(ids.values()), dtype=np.int64).reshape(-1, 4), calibration)
+        facts = dict(zip(ids, found, strict=True))
+        yield from (Reply(row.line, facts.get(at), wrong.get(at, "")) for at, row in enumerate(block))
+
+
+def _row_ids(graph: Graph, row: Row, suggest: bool) -> tuple[int, int, int, int]:
+    if row.wrong:
+        raise BadInput(row.wrong)
+    head, relation, tail, time = row.parts
+    if not suggest:
+        check_names(graph, [head, tail], relation)
+    return _ids(graph, head, relation, tail, time or None)
