@@ -48,7 +48,7 @@ def check(trained: Trained, expected: dict[str, Any]) -> None:
     assert {name: figures.to_dict() for name, figures in ties.items()} == near(expected["test"])
     for asked in expected["answers"]:
         given = trained.predict(**asked["question"], k=len(asked["answers"]))
-        assert [vars(answer) for answer in given] == near(asked["answers"], SCORE)
+        assert [answer.to_dict() for answer in given] == near(asked["answers"], SCORE)
     if "when" in expected:
         times = trained.when(**expected["when"]["question"], k=len(expected["when"]["times"]))
         assert [vars(answer) for answer in times] == near(expected["when"]["times"], SCORE)

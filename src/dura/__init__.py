@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dura.runs.api import fit, from_facts, load, open, read  # noqa: A004
     from dura.runs.trackers import Tracker
     from dura.runs.trained import Trained
+    from dura.sweeps.timed import sweep
 
 __all__ = [
     "BadInput",
@@ -36,6 +37,7 @@ __all__ = [
     "load",
     "open",
     "read",
+    "sweep",
 ]
 
 _HOMES = {
@@ -48,6 +50,7 @@ _HOMES = {
     "load": "dura.runs.api",
     "open": "dura.runs.api",
     "read": "dura.runs.api",
+    "sweep": "dura.sweeps.timed",
 }
 
 

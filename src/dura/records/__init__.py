@@ -11,6 +11,7 @@ RUN/
   facts.safetensors             train, valid, test: int32 [n, 3], [n, 4] with a time, [n, 5] with begin and end
   records.jsonl                 append-only, one JSON object per line
   checkpoints/                  see `dura.training.checkpoint`
+  calibration.json              what turns scores into probabilities (optional; see `dura.inference.calibration`)
   cache/                        questions of a large graph (see `dura.data.kept`); may be deleted
   .lock .lock.pid               one process per run folder
 ```
@@ -25,7 +26,7 @@ from __future__ import annotations
 
 from dura.records.folder import FORMAT, GRAPH, PACKED, PLAIN, RunFolder, clear_leftovers
 from dura.records.kinds import best_epoch, curve, exported_as
-from dura.records.reading import Damage, Missing, read_bytes, read_json, read_names, read_pairs
+from dura.records.reading import Damage, Missing, read_bytes, read_json, read_names, read_pairs, remedy
 from dura.records.writing import disk_error, write_atomic
 
 __all__ = [
@@ -45,5 +46,6 @@ __all__ = [
     "read_json",
     "read_names",
     "read_pairs",
+    "remedy",
     "write_atomic",
 ]

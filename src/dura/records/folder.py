@@ -50,6 +50,7 @@ _MAKING = {
         "relation-types.tsv",
         "relation-descriptions.tsv",
         "facts.safetensors",
+        "reviews.csv",
     ),
     *("checkpoints", ".lock", ".lock.pid", "run.json"),
 }

@@ -30,6 +30,12 @@ KINDS: dict[str, Any] = {
     "failure": {"text": str},
     "end": {"epoch": WHOLE, "best_epoch": WHOLE, "seconds": _SPENT},
     "export": {"format?": WHOLE, "dtype?": str, "sparse?": NUMBER, "threshold?": NUMBER},
+    "fold-in": {
+        "run?": str | None,
+        **{f"{name}?": WHOLE for name in ("entities", "facts", "among_known", "repeated", "known", "epochs", "steps")},
+        "loss?": {"first": NUMBER, "last": NUMBER},
+        "seconds?": _SPENT,
+    },
     "measured": {
         "run?": str | None,
         "sparse?": NUMBER,

@@ -65,6 +65,17 @@ def inside(root: Path, name: str) -> Path:
 
 
 @contextmanager
+def remedy(sentence: str, *, missing: bool = False) -> Iterator[None]:
+    """Say after each `Damage` what to do about it. A missing file is as usual, unless it is one that must be there."""
+    try:
+        yield
+    except Damage as error:
+        if isinstance(error, Missing) and not missing:
+            raise
+        raise Damage(f"{error}; {sentence}") from None
+
+
+@contextmanager
 def open_file(root: Path, name: str, most: int) -> Iterator[tuple[BufferedReader, int]]:
     """Open a file of the run folder `root` for reading. Yields the file and its size, which is at most `most` bytes."""
     path, real = root / name, inside(root, name)

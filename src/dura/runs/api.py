@@ -92,13 +92,15 @@ def fit(
     out: str | Path | None = None,
     progress: bool | None = None,
     track: str | Sequence[str | Tracker] = (),
+    reviews: str | Path | None = None,
 ) -> Trained:
     """Train a model on a graph and return it, with its best state by validation.
 
     What is not given comes from `preset` (a name such as "umls/complex-dura") or the defaults. `settings` takes any other
     setting by its path: `settings={"regularizer.weight": 0.1}`. With `out` the run is kept in a folder that `dura.open` and
     `dura train --resume` read. `progress` shows a live display (the default on a terminal). `track` names trackers that get the
-    curves too ("tensorboard", "mlflow"), or holds a `dura.Tracker` of your own.
+    curves too ("tensorboard", "mlflow"), or holds a `dura.Tracker` of your own. `reviews` is a run that people reviewed, or a
+    file of decisions: accepted facts are trained on, and rejected ones are taken out and held down.
     """
     if not isinstance(graph, Graph):
         raise BadInput(f"fit takes a graph, not {graph!r}: load or read it first, such as dura.load('umls')")
@@ -112,7 +114,7 @@ def fit(
         lr=lr,
         seed=seed,
         device=device,
-        settings=settings,
+        settings={**(settings or {}), **({} if reviews is None else {"graph.reviews": str(reviews)})},
     )
     from dura.runs.run import start_run
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 from dura.config import Experiment
@@ -31,7 +32,7 @@ def settle(experiment: Experiment, graph: Graph) -> tuple[Experiment, str]:
         late = time.monotonic() - began > SECONDS or size * LEAST_STEPS > len(questions)
         if speeds and late:
             break
-        speeds[size] = _speed(experiment.with_value("training.batch", size), graph)
+        speeds[size] = facts_a_second(experiment.with_value("training.batch", size), graph)
     chosen = pick(speeds)
     experiment = experiment.with_value("training.batch", chosen)
     candidates = build_objective(experiment).terms[0].candidates
@@ -49,16 +50,26 @@ def pick(speeds: dict[int, float]) -> int:
     return min(size for size, speed in speeds.items() if speed >= ENOUGH * max(speeds.values()))
 
 
-def _speed(experiment: Experiment, graph: Graph) -> float:
+def facts_a_second(experiment: Experiment, graph: Graph) -> float:
     """Facts per second of the faster of two steps, after one to warm up, on tables that are not kept."""
+    steps = measured_steps(experiment, graph, 3)
+    return max(facts / seconds for facts, seconds in steps[1:] or steps)
+
+
+def measured_steps(
+    experiment: Experiment, graph: Graph, most: int, enough: float = math.inf
+) -> list[tuple[int, float]]:
+    """Take at most `most` steps, or fewer if they take `enough` seconds: the facts and seconds of each. No tables are kept."""
     parts, size = build(experiment, graph.sizes), experiment.training.questions_a_step
     questions = questions_of(experiment, graph)
     plan = Plan(batch=size)
     trainer = Trainer(parts.model, parts.objective, parts.regularizer, parts.optimizer, questions, plan)
-    speeds = []
+    steps: list[tuple[int, float]] = []
     with torch_settings(experiment, parts.model):
-        for _, batch in zip(range(3), questions.batches(size, seed=0, epoch=0), strict=False):
+        for _, batch in zip(range(most), questions.batches(size, seed=0, epoch=0), strict=False):
             began = time.perf_counter()
             trainer.step(batch)
-            speeds.append(batch.facts / (time.perf_counter() - began))
-    return max(speeds[1:] or speeds)
+            steps.append((batch.facts, time.perf_counter() - began))
+            if sum(seconds for _, seconds in steps) > enough:
+                break
+    return steps

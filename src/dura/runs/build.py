@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +18,7 @@ from dura.data.graph import Graph
 from dura.data.questions import Questions
 from dura.models import MODELS, Dot, Model, SemanticMatching, adopt
 from dura.objectives import CANDIDATES, LOSSES, Objective, objective_of
+from dura.objectives.rejected import Rejected
 from dura.registry import Registry
 from dura.regularizers import REGULARIZERS, Regularizer, Smoothness
 from dura.tables import Sharded
@@ -274,6 +275,20 @@ def questions_of(experiment: Experiment, graph: Graph, epoch: int | None = None)
         rng = np.random.default_rng([experiment.training.seed, epoch, 1])
         questions = Questions.of(graph.at_times(graph.train, rng), relations=len(graph.relations))
     return questions.one_by_one() if experiment.training.batching == "facts" else questions
+
+
+def rejected_of(experiment: Experiment, graph: Graph) -> Callable[[Model, int, int], Tensor | float]:
+    """The loss of facts that should score low: those that people rejected."""
+    if graph.reviews is None or not len(graph.reviews.rejected) or not experiment.terms.rejected:
+        return lambda *_: 0.0
+    instead = "set terms.rejected = 0 to train without holding them down"
+    if experiment.optimizer.name.lower() == "als":
+        raise BadInput(
+            f"rejected facts are held down by gradients, which optimizer.name = 'als' does not use; {instead}"
+        )
+    if world.size() > 1:
+        raise BadInput(f"rejected facts can be held down by one process only, but there are {world.size()}; {instead}")
+    return Rejected(graph.reviews.rejected, len(graph.relations), experiment.terms.rejected)
 
 
 def checked_device(name: str) -> torch.device:

@@ -44,11 +44,7 @@ def export(
     comes from, if it has one.
     """
     out = Path(path)
-    clear_leftovers(out)
-    if out.exists() and (not out.is_dir() or any(file.name != ".lock" for file in out.iterdir())):
-        raise BadInput(f"{out} exists and is not an empty folder; name a new folder to export to")
-    if source is not None and source.resolve() in out.resolve().parents:
-        raise BadInput(f"{out} is inside the run that is exported; name a folder next to it")
+    check_free(out, source)
     tensors, packed = _stored(model, sparse, dtype)
     folder = RunFolder.create(out)
     with folder.lock():  # so that no other process takes the unfinished folder for a leftover
@@ -57,6 +53,15 @@ def export(
         Checkpoints(folder.path / "checkpoints").save_best(0, tensors, {"packed": packed} if packed else {})
         write_graph(folder, graph, PACKED if packed else PLAIN)
     return folder
+
+
+def check_free(out: Path, source: Path | None, use: str = "to export to", what: str = "exported") -> None:
+    """Refuse a folder that holds something, or is inside the run that the model comes from."""
+    clear_leftovers(out)
+    if out.exists() and (not out.is_dir() or any(file.name != ".lock" for file in out.iterdir())):
+        raise BadInput(f"{out} exists and is not an empty folder; name a new folder {use}")
+    if source is not None and source.resolve() in out.resolve().parents:
+        raise BadInput(f"{out} is inside the run that is {what}; name a folder next to it")
 
 
 def _stored(model: Model, sparse: float | None, dtype: NumberType) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -21,9 +21,11 @@ def presets(folder: Traversable | None = None) -> dict[str, Traversable]:
 
 
 def preset(name: str, folder: Traversable | None = None) -> Experiment:
-    """The experiment of a preset, or of the user's own settings file (a path that ends in .toml)."""
+    """The experiment of a preset, of a settings file (a path that ends in .toml), or the best one of a sweep's folder."""
     if name.endswith(".toml"):
         return Experiment.from_toml(Path(name))
+    if (best := Path(name) / "best.toml").is_file():
+        return Experiment.from_toml(best)
     known = presets(folder)
     if name in known:
         return Experiment.from_toml(known[name], where=f"preset {name}")

@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING, Any
 from dura import world
 from dura.config import Experiment
 from dura.data.graph import Graph
-from dura.data.loading import load_dated
+from dura.data.loading import load_dated, reviewed
 from dura.data.readers import ColumnChoice
 from dura.evaluation import metrics, rank
 from dura.models import restore
 from dura.records import RunFolder, best_epoch, curve
 from dura.runs.auto import settle
-from dura.runs.build import Parts, build, complete, questions_of, torch_settings
+from dura.runs.build import Parts, build, complete, questions_of, rejected_of, torch_settings
 from dura.runs.choices import Choices
 from dura.runs.processes import agree_on, fitting, folder_of, interrupted, job_of, join_for, refuse_auto
 from dura.runs.recorder import Recorder
 from dura.runs.store import check_checkpoints, read_graph, read_settings, write_graph
+from dura.runs.texts import give_names
 from dura.runs.trackers import Tracker, open_trackers, run_name, tracking
 from dura.runs.trained import Trained, open_run
 from dura.tables.table import flushing
@@ -87,6 +88,7 @@ def _prepared(
 ) -> tuple[Graph, Experiment]:
     """The graph that the choices name, unless there is one already, and all settings."""
     if graph is not None:
+        graph = reviewed(graph, choices.start.graph.reviews, notify)
         return graph, choices.experiment(dated=graph.times is not None).with_value("graph.source", graph.name)
     if not choices.start.graph.source:
         ways = "give a preset, or --graph with a catalog name, a folder or a file; e.g. --graph umls"
@@ -232,7 +234,7 @@ def resume(
     folder = RunFolder.open(path)
     experiment = read_settings(folder)
     join_for(fitting(experiment))
-    graph = world.together(lambda: read_graph(folder))
+    graph = world.together(lambda: read_graph(folder, trained=True))
     world.together(lambda: check_checkpoints(folder, experiment, graph.sizes))
     agree_on(experiment, graph)
     start = _Start(experiment, graph, listeners, stopped)
@@ -327,7 +329,7 @@ def _place(p: Progress, steps: int, epochs: int) -> str:
 def _trainer(start: _Start, parts: Parts, folder: RunFolder | None) -> Trainer:
     experiment, graph, listeners = start.experiment, start.graph, start.listeners
     t = experiment.training
-    parts.model.read_names(graph.entities, graph.relations)
+    give_names(parts.model, graph, partial(_tell, listeners))
     parts.model.observe(graph.train, list(graph.times or ()))
 
     def validate() -> dict[str, float]:
@@ -348,6 +350,7 @@ def _trainer(start: _Start, parts: Parts, folder: RunFolder | None) -> Trainer:
         smooth=_smoothness(parts, graph),
         redraw=partial(questions_of, experiment, graph) if graph.intervals else None,
         facts=graph.training_facts if graph.intervals else None,
+        rejected=rejected_of(experiment, graph),
     )
 
 

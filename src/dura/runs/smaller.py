@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dura.records import RunFolder
+from dura.runs.calibrations import again
 from dura.runs.export import bytes_of, zeros
 from dura.runs.trained import Trained, open_run
 from dura.tables.packed import NumberType
@@ -24,13 +25,16 @@ def export_and_measure(
     dtype: NumberType = "float32",
     splits: Sequence[Split] = ("valid",),
     progress: Callable[[int, int], None] | None = None,
+    notify: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
     """Export a run, then measure how much smaller it is and how much its metrics change.
 
     Returns plain values: the bytes of the tables and of the folder, and the metrics on each split that has facts, all before and
-    after. They are also added to the records of the exported run.
+    after. They are also added to the records of the exported run. `notify` is told if the copy has to be calibrated again.
     """
     trained.export(path, sparse=sparse, dtype=dtype)
+    if notify is not None and (sentence := again(trained, path)):
+        notify(sentence)
     folder = RunFolder.open(path)
     exported = open_run(path)
     splits = [split for split in splits if len(trained.graph.facts(split))]

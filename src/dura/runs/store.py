@@ -18,6 +18,7 @@ from dura.data.stored import read_files, write_files
 from dura.records import PLAIN, Damage, RunFolder
 from dura.records.reading import MOST_JSON
 from dura.records.schema import NUMBER, WHOLE, check
+from dura.runs.reviews import reviews_of, write_reviews
 from dura.text import shown
 from dura.types import BadInput, DuraError, Sizes
 
@@ -36,11 +37,15 @@ def read_settings(folder: RunFolder) -> Experiment:
 
 def write_graph(folder: RunFolder, graph: Graph, version: int = PLAIN) -> None:
     """Write vocabularies, labels and facts. Then write run.json, with their counts and the format of the folder."""
+    write_reviews(folder.path, graph)
     folder.describe(graph=write_files(folder.path, graph), version=version)
 
 
-def read_graph(folder: RunFolder) -> Graph:
-    """The graph that a run was trained on. Its digest shows whether it was changed."""
+def read_graph(folder: RunFolder, *, trained: bool = False) -> Graph:
+    """The graph that a run was trained on. Its digest shows whether it was changed.
+
+    It comes with what people decided about its facts; with `trained` only with that which the run was trained with.
+    """
     about = folder.about()["graph"]
     graph = read_files(folder.path, about, "run.json")
     if graph.digest != about["digest"]:
@@ -48,7 +53,7 @@ def read_graph(folder: RunFolder) -> Graph:
             f"the graph in the run folder {folder.path} was changed or damaged: its digest differs from the one in run.json; "
             "restore entities.txt, relations.txt, times.txt and facts.safetensors from a backup"
         )
-    return graph
+    return replace(graph, reviews=reviews_of(folder.path, graph, trained=trained))
 
 
 def check_checkpoints(folder: RunFolder, experiment: Experiment, sizes: Sizes) -> None:
@@ -65,10 +70,10 @@ def check_checkpoints(folder: RunFolder, experiment: Experiment, sizes: Sizes) -
         except BadInput as error:
             raise Damage(f"{outline.path} is damaged: {error}") from None
         packed = outline.state.get("packed")
-        declared = _declared(experiment, replace(sizes, entities=1) if packed else sizes)
-        if declared is None:
+        own_forms = declared(experiment, replace(sizes, entities=1) if packed else sizes)
+        if own_forms is None:
             continue
-        bytes_ = sum(math.prod(shape) * (1 if packed else dtype.itemsize) for dtype, shape in declared.values())
+        bytes_ = sum(math.prod(shape) * (1 if packed else dtype.itemsize) for dtype, shape in own_forms.values())
         if bytes_ > outline.bytes or (not packed and outline.bytes > MOST_JSON + MOST_SLOTS * bytes_):
             raise DuraError(
                 f"{outline.path} {MISFIT} its tables have {outline.bytes:,} bytes, "
@@ -78,8 +83,8 @@ def check_checkpoints(folder: RunFolder, experiment: Experiment, sizes: Sizes) -
             own = {name: form for name, form in outline.tensors.items() if not name.startswith("optimizer.")}
             if outline.path.name.startswith("step"):
                 own = {name.removeprefix("model."): form for name, form in own.items()}
-            check_forms(declared, {renamed.get(name, name): form for name, form in own.items()}, outline.path)
-        elif strange := [name for name in outline.tensors if not _tables(name, renamed) & declared.keys()]:
+            check_forms(own_forms, {renamed.get(name, name): form for name, form in own.items()}, outline.path)
+        elif strange := [name for name in outline.tensors if not _tables(name, renamed) & own_forms.keys()]:
             raise DuraError(f"{outline.path} {MISFIT} the model has no table {shown(strange[0])}")
 
 
@@ -88,7 +93,7 @@ def _tables(name: str, renamed: Mapping[str, str]) -> set[str]:
     return {renamed.get(table, table) for table in (name, name.rpartition(".")[0])}
 
 
-def _declared(experiment: Experiment, sizes: Sizes) -> dict[str, Form] | None:
+def declared(experiment: Experiment, sizes: Sizes) -> dict[str, Form] | None:
     """The types and shapes of the model's tensors, without memory for them. None if the model does not allow that."""
     import torch
 

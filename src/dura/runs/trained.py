@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Unpack
 
 from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.records import RunFolder
 from dura.runs.store import check_checkpoints, read_graph, read_settings
 from dura.text import shown
-from dura.types import BadInput, DuraError, Filter, Split, __version__
+from dura.types import BadInput, DuraError, Filter, Side, Split
 
 if TYPE_CHECKING:
+    from dura.data.readers import ReadOptions
     from dura.evaluation import Group, Result
-    from dura.inference import Answers, Question, TimeAnswers
+    from dura.inference import Answers, Asker, Calibration, Explanation, Question, TimeAnswers, Wanted
+    from dura.inference.answers import Wish
+    from dura.inference.explain import Explainer
+    from dura.inference.found import Found
+    from dura.inference.nearest import Nearest
+    from dura.inference.neighbours import Neighbours
+    from dura.inference.scored import Fact, ScoredFact
     from dura.models import Model
+    from dura.runs.calibrations import Calibrated
+    from dura.runs.files import Tally
+    from dura.runs.indexing import Indexed
+    from dura.runs.reviews import Reviewed
+    from dura.runs.vectors import Form
     from dura.tables.packed import NumberType
 
 QuestionTuple = tuple[str | None, str, str | None] | tuple[str | None, str, str | None, str | None]
 """A question as (head, relation, tail) with None for the hole, or (head, relation, tail, time); the time "?" asks when."""
-Fact = tuple[str, str, str] | tuple[str, str, str, str | None]
-"""A fact as (head, relation, tail), or (head, relation, tail, time) if facts have times."""
 
 
 class Trained:
@@ -36,6 +47,10 @@ class Trained:
 
     def __init__(self, model: Model, graph: Graph, experiment: Experiment, path: Path | None = None) -> None:
         self.model, self.graph, self.experiment, self.path = model.eval(), graph, experiment, path
+        from dura.training.checkpoint import Checkpoints
+
+        # Which tables these are: another process may replace them in the folder.
+        self.checkpoint = "" if path is None else Checkpoints(path / "checkpoints").digest()
 
     def __repr__(self) -> str:
         e = self.experiment
@@ -58,21 +73,55 @@ class Trained:
 
         return evaluate(self.model, self.graph, split, by, filter=filter, progress=progress)
 
+    def calibrate(
+        self, *, figure: str | Path | None = None, progress: Callable[[int, int], None] | None = None
+    ) -> Calibrated:
+        """Fit probabilities on valid facts and measure them on test facts. From then on answers have probabilities.
+
+        They are kept in the run folder, if there is one. `figure` is a file for the reliability diagram (.png, .svg or .pdf).
+        """
+        from dura.runs.calibrations import calibrate
+
+        return calibrate(self, figure=figure, progress=progress)
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """What turns scores into probabilities. None before `calibrate`, and after more training."""
+        if self.path is None or not (self.path / "calibration.json").exists():
+            return None
+        from dura.runs.calibrations import read_calibration
+
+        return read_calibration(self.path, self.checkpoint)
+
     def ask(
-        self, questions: Sequence[Question | QuestionTuple], k: int = 10, *, known: bool = False
+        self, questions: Sequence[Question | QuestionTuple], k: int = 10, **wish: Unpack[Wish]
     ) -> list[Answers | TimeAnswers]:
         """The answers to questions for entities and for times, in the order of the questions.
 
         A question is (head, relation, tail) with None for the hole, or (head, relation, tail, time); the time "?" asks when the
-        fact holds. A part may be a name or a label. Known answers are left out unless `known` is true. `predict`,
+        fact holds. A part may be a name or a label. `wish` says which answers are wanted. Known answers are left out unless `known`
+        is true. Answers may be restricted to entities `among` a list, to entities of a `type` (or of one of several), to those
+        that training facts have with the relation on this side (`in_range`), to those with a probability of at least
+        `min_probability`, and to the set that holds a missing answer with the probability `coverage` (the `k` best of it). With
+        `approximate`, the run's index finds the answers (see `index`): faster for large graphs, but one may be missed. `predict`,
         `predict_many`, `when`, `dura predict` and the service all ask in this way.
 
         >>> model.ask([("Ann", "visits", None, "2014-05-06"), ("Ann", "visits", "Bob", "?")], k=3)  # doctest: +SKIP
         """
-        from dura.inference.answers import as_question
-        from dura.inference.predict import ask
+        return self.ask_wanted(questions, _wanted(k, wish))
 
-        return ask(self.model, self.graph, [as_question(question) for question in questions], k, known=known)
+    def ask_wanted(self, questions: Sequence[Question | QuestionTuple], wanted: Wanted) -> list[Answers | TimeAnswers]:
+        """As `ask`, with the whole wish as one value."""
+        from dura.inference.answers import as_question
+
+        return self.asker(wanted).ask([as_question(question) for question in questions])
+
+    def asker(self, wanted: Wanted) -> Asker:
+        """What answers many questions with one wish."""
+        from dura.inference.predict import Asker
+
+        index = self._index if wanted.approximate else None
+        return Asker(self.model, self.graph, wanted, self.calibration, index, self.path)
 
     def predict(
         self,
@@ -82,19 +131,23 @@ class Trained:
         tail: str | None = None,
         time: str | None = None,
         k: int = 10,
-        known: bool = False,
+        **wish: Unpack[Wish],
     ) -> Answers:
         """The `k` best answers to (head, relation, ?) or (?, relation, tail); known answers only with `known=True`.
 
-        If facts have times, the question is asked at `time`. None is the time of facts without a time, if there are any.
+        If facts have times, the question is asked at `time`. None is the time of facts without a time, if there are any. `ask` says
+        how answers are restricted.
         """
-        return self.predict_many([(head, relation, tail, time)], k, known=known)[0]
+        return self._entities([(head, relation, tail, time)], _wanted(k, wish))[0]
 
-    def predict_many(self, questions: Sequence[QuestionTuple], k: int = 10, *, known: bool = False) -> list[Answers]:
+    def predict_many(self, questions: Sequence[QuestionTuple], k: int = 10, **wish: Unpack[Wish]) -> list[Answers]:
         """The answers to many questions for entities: (head, relation, tail) with one None, or (head, relation, tail, time)."""
+        return self._entities(questions, _wanted(k, wish))
+
+    def _entities(self, questions: Sequence[QuestionTuple], wanted: Wanted) -> list[Answers]:
         from dura.inference import Answers
 
-        found = [answers for answers in self.ask(questions, k, known=known) if isinstance(answers, Answers)]
+        found = [answers for answers in self.ask_wanted(questions, wanted) if isinstance(answers, Answers)]
         if len(found) < len(questions):
             raise BadInput("a question with the time ? asks for a time; `when` and `ask` answer it, `predict` does not")
         return found
@@ -110,81 +163,180 @@ class Trained:
         assert isinstance(answers, TimeAnswers)
         return answers
 
+    def predict_file(
+        self,
+        source: str | Path,
+        output: str | Path,
+        k: int = 10,
+        *,
+        explain: bool = False,
+        notify: Callable[[str], None] | None = None,
+        progress: Callable[[int], None] | None = None,
+        **wish: Unpack[Wish],
+    ) -> Tally:
+        """Answer the questions of a file of any length, and write the answers as .csv, .tsv, .parquet or .jsonl.
+
+        A bad question does not stop the others: `notify` is called with a sentence for it. `progress` is called with the number of
+        lines so far. Returns how many lines were answered and how many were bad.
+        """
+        from dura.runs.files import answers
+
+        wanted, path = _wanted(k, wish), Path(output)
+        return answers(self, source, wanted, explain=explain, output=path, notify=notify, progress=progress).write(path)
+
     def score(self, facts: Iterable[Fact]) -> list[float]:
         """The score of each fact (head, relation, tail), or (head, relation, tail, time); higher is more plausible."""
-        import torch
+        return [fact.score for fact in self.scored(facts)]
 
-        from dura.inference import score_facts
+    def scored(self, facts: Iterable[Fact]) -> list[ScoredFact]:
+        """Facts by names, each with its `score` and whether it is `known`."""
+        from dura.inference.scored import fact_ids, scored
 
-        ids = torch.tensor([self._ids(*_checked(fact)) for fact in facts], dtype=torch.long).reshape(-1, 4)
-        columns = ids[:, : 3 if self.graph.times is None else 4].unbind(1)
-        scores: list[float] = score_facts(self.model, *columns).tolist()
-        return scores
+        return scored(self.model, self.graph, fact_ids(self.graph, facts), self.calibration)
 
-    def _ids(self, head: str, relation: str, tail: str, time: str | None = None) -> tuple[int, int, int, int]:
-        """The ids of a fact; the id of its time is 0 if the graph has no times."""
-        from dura.inference import time_id
+    def explain(
+        self, head: str, relation: str, tail: str, time: str | None = None, *, side: Side = "tail", k: int = 5
+    ) -> Explanation:
+        """Why the model gives `tail` as an answer to (head, relation, ?), or with side="head" `head` to (?, relation, tail)."""
+        return self._explainer.explain(head, relation, tail, time, side=side, k=k)
 
-        graph = self.graph
-        return graph.entity(head), graph.relation(relation), graph.entity(tail), time_id(graph, time)
+    def explained(self, answers: Answers, k: int = 3) -> Answers:
+        """The same answers, each with its `explanation`: at most `k` facts, entities and rules of each kind."""
+        return self._explainer.explained(answers, k)
+
+    @cached_property  # it learns the rules of each relation only once
+    def _explainer(self) -> Explainer:
+        from dura.inference.explain import Explainer
+
+        return Explainer(self.model, self.graph)
+
+    def score_file(
+        self,
+        source: str | Path,
+        output: str | Path,
+        *,
+        notify: Callable[[str], None] | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Tally:
+        """Score the facts of a file of any length; see `predict_file`."""
+        from dura.runs.files import scores
+
+        path = Path(output)
+        return scores(self, source, output=path, notify=notify, progress=progress).write(path)
+
+    def neighbours(
+        self, entity: str, k: int = 10, *, relation: str | None = None, time: str | None = None
+    ) -> Neighbours:
+        """The `k` entities whose rows are nearest to that of `entity`, by cosine.
+
+        With a `relation`, the queries (entity, relation, ?) are compared instead of the rows, at `time` if facts have times.
+        """
+        from dura.inference.neighbours import neighbours
+
+        return neighbours(self.model, self.graph, entity, k, relation=relation, time=time)
+
+    def discover(self, relations: str | Sequence[str] = (), **search: Any) -> Found:
+        """The most probable missing facts of the whole graph; `dura.runs.discovering.discover` has the options of `search`."""
+        from dura.runs.discovering import discover
+
+        return discover(self, relations, **search)
+
+    def review(self, file: str | Path, *, change: bool = False) -> Reviewed:
+        """Take in what people decided about suggestions (accept or reject). From then on they are not suggested again."""
+        from dura.runs.reviews import review_run
+
+        return review_run(self, file, change=change)
+
+    def audit(self, **plan: Any) -> Found:
+        """The least plausible training facts, each judged by a model that has not seen it; `dura.runs.audit.audit` has `plan`."""
+        from dura.runs.audit import audit
+
+        return audit(self, **plan)
 
     def save(self, path: str | Path) -> Path:
         """Write a run folder with settings, graph and tables; `dura.open` reads it."""
         return self.export(path)
 
-    def export(self, path: str | Path, *, sparse: float | None = None, dtype: NumberType = "float32") -> Path:
-        """Write a run folder with small tables.
+    def export(
+        self,
+        path: str | Path,
+        *,
+        sparse: float | None = None,
+        dtype: NumberType = "float32",
+        format: Form | None = None,  # noqa: A002
+        binary: bool = False,
+    ) -> Path:
+        """Write a run folder with small tables, or with `format` the tables and their names for other programs.
 
         `sparse` is the share of the entities' entries to make zero. `dtype` is "float32", "float16" or "int8". `dura.open` reads
-        the folder; the model it returns evaluates and predicts with the small tables as they are.
+        the folder; the model it returns evaluates and predicts with the small tables as they are. `format` is "numpy", "parquet",
+        "word2vec" (`binary` or as text) or "safetensors"; the tables are then written as they are.
 
         >>> model.export("runs/small", sparse=0.7, dtype="int8")  # doctest: +SKIP
+        >>> model.export("vectors", format="parquet")  # doctest: +SKIP
         """
         from dura import world
         from dura.runs.export import export
 
         world.alone("save and export")
+        if format is not None:
+            from dura.runs.vectors import export_vectors
+
+            if sparse is not None or dtype != "float32":
+                raise BadInput("a format for other programs holds the tables as they are: leave sparse and dtype out")
+            export_vectors(self, Path(path), format, binary=binary)
+            return Path(path)
         kept = export(self.model, self.graph, self.experiment, path, source=self.path, sparse=sparse, dtype=dtype)
         return kept.path
 
+    def fold_in(
+        self,
+        facts: str | Path | Iterable[Any],
+        out: str | Path | None = None,
+        *,
+        options: ReadOptions | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        notify: Callable[[str], None] | None = None,
+    ) -> Trained:
+        """The model with rows for the entities of these facts that it does not know; everything else stays as it is.
+
+        `facts` are (head, relation, tail), a data frame or a file; `options` say how a file is read. With `out` the new run is
+        written into a folder. `notify` is called with a sentence for each thing worth knowing.
+
+        >>> grown = model.fold_in([("Potsdam", "located_in", "Germany")])  # doctest: +SKIP
+        """
+        from dura.runs.folding import fold_in
+
+        folder = None if out is None else Path(out)
+        return fold_in(self, facts, folder, options=options, progress=progress, notify=notify)[0]
+
+    def index(self, *, links: int = 16, recall: float = 0.95) -> Indexed:
+        """Build an index of the entities in the run folder, for `approximate` answers. Returns how good and how fast it is.
+
+        >>> model.index().recall, model.predict(head="a", relation="likes", approximate=True)  # doctest: +SKIP
+        """
+        from dura.runs.indexing import build_index
+
+        vars(self).pop("_index", None)
+        return build_index(self, links=links, wanted=recall)
+
+    @cached_property
+    def _index(self) -> Nearest:
+        from dura.runs.indexing import open_index
+
+        return open_index(self)
+
     def describe(self) -> dict[str, Any]:
         """The model, its graph, and how its tables are stored in memory, as plain values."""
-        from dura.tables.packed import Csr, Packed
+        from dura.runs.about import describe
 
-        model, graph = self.model, self.graph
-        packed = [table for table in model.entity_tables.values() if isinstance(table, Packed)]
-        size = sum(table.bytes for table in packed) + sum(p.numel() * p.element_size() for p in model.parameters())
-        return {
-            "dura": __version__,
-            "run": self.path.resolve().name if self.path else None,
-            "model": self.experiment.model.name,
-            "rank": model.rank,
-            "regularizer": self.experiment.regularizer.name,
-            "graph": {
-                "name": graph.name,
-                "entities": graph.sizes.entities,
-                "relations": graph.sizes.relations,
-                "times": list(graph.times.span) if graph.times else None,
-                "labels": {"entities": len(graph.labels), "relations": len(graph.relation_labels)},
-            },
-            "tables": {
-                "sparse": any(isinstance(table, Csr) for table in packed),
-                "dtype": packed[0].number_type if packed else "float32",
-                "bytes": size,
-            },
-        }
+        return describe(self)
 
 
-def _checked(fact: object) -> Fact:
-    """A fact that a caller gave, or an error if it has another form."""
-    if (
-        not isinstance(fact, tuple | list)
-        or len(fact) not in (3, 4)
-        or not all(isinstance(part, str) for part in fact[:3])
-        or not isinstance(fact[-1], str | None)
-    ):
-        raise BadInput(f"a fact is (head, relation, tail) or (head, relation, tail, time) as text, not {shown(fact)}")
-    return cast(Fact, tuple(fact))
+def _wanted(k: int, wish: Wish) -> Wanted:
+    from dura.inference.answers import wanted_of
+
+    return wanted_of(k, wish)
 
 
 def open_run(path: str | Path, device: str = "cpu") -> Trained:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -60,4 +61,25 @@ def evaluate_run(
     if unkept := keep(Path(run), result):
         print(f"dura: {unkept}", file=sys.stderr)  # noqa: T201
     document: dict[str, Any] = finite({**result.to_dict(), "run": run})
+    return document
+
+
+def ensemble_runs(
+    first: str,
+    second: str,
+    out: str,
+    *,
+    stopped: Callable[[], bool],
+    tell: Callable[[Any], None],  # noqa: ARG001
+) -> dict[str, Any]:
+    """Let two runs answer together and rank the test facts. Returns what `dura ensemble --json` prints. `out` is made anew."""
+    from dura.runs.ensemble import ensemble
+
+    def progress(_done: int, _all: int) -> None:
+        if stopped():
+            raise Interrupted(f"the ensemble of {first} and {second} was stopped")
+
+    shutil.rmtree(out, ignore_errors=True)  # what a process that was killed has left
+    result = ensemble(Path(first), Path(second), Path(out), progress=progress)
+    document: dict[str, Any] = finite({**result.to_dict(), "first": first, "second": second, "out": out})
     return document

@@ -1,0 +1,159 @@
+"""Reviews of a run: take in what people decided about its suggestions, and keep it in RUN/reviews.csv.
+
+Lines are only added to this file. If there are several about a fact, the last one counts. `trained` marks those that the run
+itself was trained with; `dura train --resume` needs them. `dura review` and `Trained.review` call `review`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dura.data.graph import Graph
+from dura.data.reviews import (
+    ACCEPT,
+    FILE,
+    REJECT,
+    Decision,
+    Reviews,
+    as_csv,
+    as_ids,
+    latest,
+    named,
+    read_decisions,
+    read_lines,
+)
+from dura.data.reviews import stop as report
+from dura.records import Damage, Missing, RunFolder, read_bytes, write_atomic
+from dura.text import shown
+from dura.types import BadInput
+
+if TYPE_CHECKING:
+    from dura.runs.trained import Trained
+
+MOST = 1 << 30
+"""The most bytes of reviews.csv."""
+
+
+@dataclass(frozen=True)
+class Reviewed:
+    """What a file of decisions brought: new decisions, those that were there already, changed ones, and lines without any."""
+
+    accepted: int
+    rejected: int
+    known: int
+    changed: int
+    undecided: int
+    total: dict[str, int]
+    """How many facts of the run are accepted and rejected now."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        changed = f", {self.changed:,} of them changed" if self.changed else ""
+        undecided = "1 line has" if self.undecided == 1 else f"{self.undecided:,} lines have"
+        facts = "fact" if self.total[REJECT] == 1 else "facts"
+        return (
+            f"{self.accepted:,} accepted and {self.rejected:,} rejected{changed}; {self.known:,} were known, "
+            f"{undecided} no decision\nthe run has {self.total[ACCEPT]:,} accepted and "
+            f"{self.total[REJECT]:,} rejected {facts} now"
+        )
+
+
+def review_run(trained: Trained, file: str | Path, *, change: bool = False) -> Reviewed:
+    """`review` of an opened run, which answers accordingly from then on."""
+    if trained.path is None:
+        raise BadInput(
+            "decisions are kept in a run folder, but this model is only in memory: train it with out=…, or save it"
+        )
+    if not isinstance(file, str | PathLike):
+        raise BadInput(f"review takes the path of a file of decisions, not {shown(file)}")
+    tally = review(trained.path, trained.graph, Path(file), change=change)
+    trained.graph = replace(trained.graph, reviews=reviews_of(trained.path, trained.graph))
+    return tally
+
+
+def review_folder(run: Path, file: Path, *, change: bool = False) -> Reviewed:
+    """`review` of a run folder, without its tables."""
+    from dura.runs.store import read_graph
+
+    return review(run, read_graph(RunFolder.open(run)), file, change=change)
+
+
+def review(run: Path, graph: Graph, file: Path, *, change: bool = False) -> Reviewed:
+    """Take in the decisions of a file. All lines are checked before anything is written. The same file twice changes nothing.
+
+    A decision against an earlier one is an error unless `change` is true.
+    """
+    folder = RunFolder.open(run)
+    if str(file) == "-":
+        raise BadInput("decisions are read from a file (.csv, .tsv, .jsonl or .parquet), not from standard input")
+    if not file.exists():
+        raise BadInput(f"there is no file {file} of decisions")
+    read = read_lines(file)
+    given = named(graph, file, read)
+    with folder.lock():
+        log = _log(run)
+        before = {decision.fact: decision for decision in log}
+        fresh = [d for d in given if d.fact not in before or before[d.fact].decision != d.decision]
+        changed = [d for d in fresh if d.fact in before]
+        if changed and not change:
+            report([_against(d, before[d.fact]) for d in changed])
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        fresh = [replace(d, when=now, trained="") for d in fresh]
+        if fresh:
+            write_atomic(run / FILE, as_csv([*log, *fresh]))
+    counted = {word: sum(d.decision == word for d in fresh) for word in (ACCEPT, REJECT)}
+    every = latest([*log, *fresh])
+    total = {word: sum(d.decision == word for d in every) for word in (ACCEPT, REJECT)}
+    return Reviewed(counted[ACCEPT], counted[REJECT], len(given) - len(fresh), len(changed), read.undecided, total)
+
+
+def _against(new: Decision, old: Decision) -> str:
+    fact = ", ".join(part for part in new.fact if part)
+    when = f" on {old.when[:10]}" if old.when else ""
+    return f"({fact}) was {old.decision}ed{when} and is to be {new.decision}ed now; --change allows it"
+
+
+def _log(run: Path) -> list[Decision]:
+    """All lines of RUN/reviews.csv; none if there is no such file."""
+    try:
+        if not read_bytes(run, FILE, MOST).strip():
+            return []
+        return read_decisions(run / FILE, complete=True).decisions
+    except Missing:
+        return []
+    except BadInput as error:  # it names the whole path
+        raise Damage(f"{FILE} is damaged: {error}") from None
+
+
+def reviews_of(run: Path, graph: Graph, *, trained: bool = False) -> Reviews | None:
+    """What people decided about facts of this run, or only that which the run was trained with. None if there is nothing."""
+    log = [decision for decision in _log(run) if decision.trained or not trained]
+    if not log:
+        return None
+    try:
+        return as_ids(graph, latest(log))
+    except BadInput as error:
+        raise Damage(f"{run / FILE} is damaged: {error}") from None
+
+
+def write_reviews(run: Path, graph: Graph) -> None:
+    """Write the decisions that a run is trained with into its folder."""
+    if graph.reviews is not None:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        write_atomic(run / FILE, as_csv(_by_names(graph, graph.reviews, now)))
+
+
+def _by_names(graph: Graph, reviews: Reviews, now: str) -> Iterable[Decision]:
+    for facts, word in ((reviews.accepted, ACCEPT), (reviews.rejected, REJECT)):
+        for head, relation, tail, *time in facts.tolist():
+            when = graph.times.name(time[0]) if graph.times is not None else ""
+            names = graph.entities.name(head), graph.relations.name(relation), graph.entities.name(tail)
+            yield Decision(*names, when, word, now, "yes")
