@@ -32,6 +32,7 @@ import numpy as np
 import tomli_w
 
 from dura.config import Experiment
+from dura.data.loading import anchored
 from dura.registry import Scalar, check_value, did_you_mean
 from dura.runs.api import choose
 from dura.runs.presets import presets
@@ -223,6 +224,10 @@ class Sweep:
         if not space:
             raise BadInput("--set fixes every setting that the sweep varies, so there is nothing left to search")
         return replace(self, experiment=self.experiment.with_values(settings), space=space)
+
+    def anchored(self) -> Sweep:
+        """The sweep with absolute paths to the graph's files, so that it can be continued from every folder."""
+        return replace(self, experiment=replace(self.experiment, graph=anchored(self.experiment.graph)))
 
     def changed(self, *, trials: int | None = None, keep: int | None = None) -> Sweep:
         """The sweep with another number of trials, or another `keep`; None leaves it as it is."""

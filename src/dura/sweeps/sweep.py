@@ -16,8 +16,8 @@ from dura.data.graph import Graph
 from dura.data.loading import load_graph
 from dura.records import RunFolder, best_epoch, write_atomic
 from dura.runs.store import read_settings
-from dura.runs.work import train_or_resume
-from dura.runs.workers import NO_MEMORY, Call, Crew, Limits, short_of_memory
+from dura.runs.workers import Call, Crew, Limits
+from dura.sweeps.attempt import attempt
 from dura.sweeps.space import Sweep
 from dura.sweeps.trials import SweepFolder, TrialRow, check_free
 from dura.training.progress import Interrupted, Progress
@@ -38,6 +38,13 @@ class Outcome:
     plan: Sweep
     rows: list[TrialRow]
     importance: dict[str, float]
+    choices: tuple[str, ...] = ()
+    """A sweep with a file chooses nothing by itself."""
+
+    @property
+    def title(self) -> str:
+        """What its table is called."""
+        return f"Sweep {self.path.name} by {self.plan.method}, {len(self.rows)} trials"
 
     @property
     def best(self) -> TrialRow:
@@ -60,7 +67,7 @@ def sweep(
     >>> sweep(plan, Path("sweeps/umls")).best["values"]  # doctest: +SKIP
     {'regularizer.weight': 0.01}
     """
-    _check_extra()
+    check_extra()
     check_free(out)
     graph = _graph(plan)
     plan.check(graph.sizes)
@@ -77,7 +84,7 @@ def resume(
     stopped: Callable[[], bool] = lambda: False,
 ) -> Outcome:
     """Continue a sweep that was stopped or whose process died; `trials` and `keep` change its plan."""
-    _check_extra()
+    check_extra()
     folder = SweepFolder.open(path)
     if (plan := folder.plan.changed(trials=trials, keep=keep)) != folder.plan:
         folder.change(plan)
@@ -90,7 +97,7 @@ def resume(
 
 def outcome(path: Path) -> Outcome:
     """What a sweep has found so far; writes the best settings as a preset, DIR/best.toml."""
-    _check_extra()
+    check_extra()
     folder = SweepFolder.open(path)
     found = Outcome(path, folder.plan, folder.rows(), folder.importance())
     if not found.rows or found.best["state"] != "complete":
@@ -100,7 +107,7 @@ def outcome(path: Path) -> Outcome:
     return found
 
 
-def _check_extra() -> None:
+def check_extra() -> None:
     """Check before the work for every package that is needed, also for those that are needed at its end."""
     if missing := [name for name in ("optuna", "sklearn", "matplotlib") if find_spec(name) is None]:
         raise DuraError(
@@ -246,20 +253,12 @@ def _train(folder: SweepFolder, trial: Trial, graph: Graph, stopped: Callable[[]
     path, experiment = folder.run(trial.number), folder.plan.experiment_of(trial.params)
     listeners = (_Reporter(trial, experiment.training.epochs),)
     try:
-        train_or_resume(experiment, path, graph, listeners=listeners, stopped=stopped)
+        failure = attempt(experiment, path, graph, listeners=listeners, stopped=stopped)
     except _Pruned as why:
         RunFolder(path).append({"kind": "notice", "text": str(why)})
         return "pruned", ""
-    except Interrupted:
-        raise
-    except DuraError as error:
-        if isinstance(error.__cause__, OSError):  # a full disk is not the fault of this trial
-            raise
-        return "failed", str(error)
-    except (MemoryError, RuntimeError) as error:
-        if not short_of_memory(error):
-            raise
-        return "failed", NO_MEMORY
+    if failure:
+        return "failed", failure
     if best_epoch(RunFolder(path).records()) is None:
         return "failed", "no epoch was validated"
     return "complete", ""

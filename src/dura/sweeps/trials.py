@@ -62,6 +62,7 @@ class SweepFolder:
                 "or import the graph first: dura data import"
             )
         check_free(path)
+        plan = plan.anchored()
         try:
             (path / "runs").mkdir(parents=True)
             (path / "claims").mkdir()
@@ -276,7 +277,7 @@ class SweepFolder:
 
 def check_free(path: Path) -> None:
     """Refuse to start a sweep in a folder that holds one, or that holds other files."""
-    if (path / "sweep.toml").exists():
+    if (path / "sweep.toml").exists() or (path / "search.json").exists():
         raise BadInput(
             f"{path} already holds a sweep; continue it with --resume {path} or name a new folder with --out"
         )

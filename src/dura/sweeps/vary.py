@@ -37,7 +37,7 @@ def vary(
         if not (out / "sweep.toml").exists():
             return sweep(plan, out, jobs=jobs, notify=notify, stopped=stopped)
         begun = SweepFolder.open(out).plan
-        if begun.changed(keep=keep) != plan:
+        if begun.changed(keep=keep) != plan.anchored():
             raise BadInput(f"{out} holds another study; name a new folder with --out")
         return resume(out, keep=min(keep, begun.keep), jobs=jobs, notify=notify, stopped=stopped)
     except Interrupted:
