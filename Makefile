@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH := .venv-bench
 
-.PHONY: run test check types tests bench bench-full clean
+.PHONY: run test check types tests bench bench-full bridge clean
 
 run: $(READY)  ## train, compare, ask and keep a model of the bundled UMLS graph
 	$(BIN)/dura demo
@@ -26,6 +26,9 @@ bench: $(BENCH)/.ready  ## speed and memory next to bare products, the paper's l
 
 bench-full: $(BENCH)/.ready  ## the same for every model, rank and size
 	$(BENCH)/bin/python benchmarks/speed.py --full
+
+bridge: $(BENCH)/.ready  ## the tests of the bridge to PyKEEN, with PyKEEN from PyPI; about two minutes
+	$(BENCH)/bin/python -m pytest tests/bridges tests/benchmarks/test_same_scores.py -n 0
 
 clean:
 	rm -rf $(VENV) $(BENCH) .pytest_cache .mypy_cache .ruff_cache .hypothesis
