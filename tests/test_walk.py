@@ -38,6 +38,8 @@ AROUND = {
     "runs/presets.py": "settings",
     "runs/build.py": "makes the parts",
     "runs/store.py": "keeps the graph in the run folder",
+    "runs/reviews.py": "what people decided about facts, if they did",
+    "runs/texts.py": "gives names to models that know texts",
     "runs/trackers.py": "listens",
     "runs/recorder.py": "listens",
     "runs/api.py": "opens the run",

@@ -159,7 +159,7 @@ def test_bad_lines_end_the_command_with_file_and_line(home: Path) -> None:
     done = dura("train", "--graph", "bad.tsv", cwd=home, check=2)
     assert done.stdout == ""
     assert "--skip-bad" in done.stderr.splitlines()[0]
-    assert done.stderr.splitlines()[1:] == ["  bad.tsv:2: 1 columns instead of 3"]
+    assert done.stderr.splitlines()[1:] == ["  bad.tsv:2: 1 column instead of 3"]
 
 
 def test_bad_lines_can_be_skipped(home: Path) -> None:

@@ -73,9 +73,9 @@ def test_questions_from_a_file(home: Path) -> None:
     (home / "questions.tsv").write_text("p03\tr1\t?\t2014-01-05\np03\tr1\tp07\t?\n?\tr1\tp07\t2014-01-05\n")
     many = dura_json("predict", home / "dated", "--input", home / "questions.tsv", "-k", 3)["questions"]
     assert [sorted(document) for document in many] == [
-        ["answers", "question"],
-        ["question", "times"],
-        ["answers", "question"],
+        ["answers", "line", "question"],
+        ["line", "question", "times"],
+        ["answers", "line", "question"],
     ]
     alone = dura_json("predict", home / "dated", "--head=p03", "--relation=r1", "--tail=p07", "--when", "-k", 3)
     assert many[1]["times"] == alone["times"]

@@ -102,7 +102,8 @@ def test_the_best_preset_trains_to_its_figure(home: Path) -> None:
 
 def test_a_finished_sweep_reports_in_json_and_its_best_run_evaluates(home: Path) -> None:
     document = json.loads(here("sweep", "--resume", "done", "--json", "--quiet"))
-    assert set(document) == {"sweep", "best", "preset", "importance", "trials"}
+    assert set(document) == {"sweep", "best", "preset", "importance", "choices", "trials"}
+    assert document["choices"] == []  # only a sweep without a file chooses by itself
     assert document["best"] == document["trials"][0]
     figures = [trial["valid_mrr"] for trial in document["trials"]]
     assert figures == sorted(figures, reverse=True)

@@ -149,7 +149,7 @@ def test_bad_requests_get_a_sentence_and_harm_nobody(home: Path, monkeypatch: py
         )
         assert get(ask, head="usa", relation="embassy", top=3) == (
             400,
-            "top is not known; known are relation, head, tail, time, k, known",
+            "top is not known; known are relation, head, tail, time, k, known, among, type, in_range, min_probability, coverage",
         )
         assert get(ask, head="usa", relation="embassy", time="2014")[1].startswith(
             "the facts of this graph have no times"
@@ -171,8 +171,21 @@ def test_bad_requests_get_a_sentence_and_harm_nobody(home: Path, monkeypatch: py
         assert post(ask, b"\xff")[1].startswith("the body is not JSON: ")
         assert post(ask, {"questions": many[:1], "query": 1}) == (
             400,
-            "query is not known; known are questions, k, known",
+            "query is not known; known are k, known, among, type, in_range, min_probability, coverage, questions",
         )
+        restricted = {"questions": many[:1], "among": ["uk", "china"], "in_range": True, "known": True}
+        found = post(ask, restricted)["questions"][0]["answers"]
+        assert {answer["entity"] for answer in found} <= {"uk", "china"} and found
+        assert get(f"{ask}?head=usa&relation=embassy&known=true&among=uk&among=china&in_range=true")["answers"] == found
+        assert get(ask, head="usa", relation="embassy", type="city")[1].startswith(
+            "the entities of this graph have no types"
+        )
+        assert get(ask, head="usa", relation="embassy", min_probability=2)[1].startswith("min_probability is 2.0, but")
+        assert post(ask, {"questions": many[:1], "among": 3})[1] == "among must be a list of names, not 3"
+        assert post(ask, {"questions": many[:1], "type": ["x"] * 10_001})[1].startswith(
+            "type has 10,001 names; at most"
+        )
+        assert post(ask, {"questions": 3})[1] == "questions must be a list of questions, not 3"
         assert post(ask, [])[1] == f"the body must be an object such as {EXAMPLE}, not a list"
         assert (
             get(ask, head="x" * 1001, relation="embassy")[1] == "head has 1,001 characters; at most 1,000 are allowed"

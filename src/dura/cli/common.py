@@ -103,8 +103,11 @@ def check_out(out: Path) -> None:
 
 
 @contextmanager
-def counting_bar(title: str, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    """A bar on standard error that is called with (done, total); nothing is shown if standard error is not a terminal."""
+def counting_bar(title: str, quiet: bool) -> Iterator[Callable[[int, int | None], None]]:
+    """A bar on standard error that is called with (done, total); the total is None if nobody knows it.
+
+    Nothing is shown if standard error is not a terminal.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dura.cli.common import JsonOption, QuietOption, RunArgument, counting_bar, print_json
+from dura.cli.common import JsonOption, QuietOption, RunArgument, counting_bar, print_json, say
 from dura.types import BadInput, Split
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def export(
     run: RunArgument,
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The run folder to write.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The folder to write.")],
     sparse: Annotated[
         float | None,
         typer.Option(
@@ -27,12 +27,24 @@ def export(
     float16: Annotated[bool, typer.Option("--float16", help="Two bytes per entry.")] = False,
     int8: Annotated[bool, typer.Option("--int8", help="One byte per entry, and one scale per row.")] = False,
     test: Annotated[bool, typer.Option("--test", help="Also measure how much MRR is lost on the test facts.")] = False,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="Write the tables with their names for other programs, instead of a run folder: numpy, parquet, word2vec or "
+            "safetensors.",
+        ),
+    ] = None,
+    binary: Annotated[bool, typer.Option("--binary", help="The binary form of word2vec.")] = False,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
     """Write a small copy of a run: without the state of training, with sparse tables or small numbers.
 
     The copy is evaluated and asked like any run, with the small tables as they are. Prints the bytes saved and the MRR lost.
+
+    With --format, OUT gets the tables and their names in a format of other programs instead.
 
     Examples:
 
@@ -41,7 +53,18 @@ def export(
         dura export runs/mine runs/sparse --sparse 0.7
 
         dura export runs/mine runs/smallest --sparse 0.7 --int8 --test
+
+        dura export runs/mine vectors --format parquet
+
+        dura export runs/mine vectors --format word2vec --binary
     """  # fmt: skip
+    if form is not None:
+        if sparse is not None or float16 or int8 or test:
+            raise BadInput("--format writes the tables as they are: leave --sparse, --float16, --int8 and --test out")
+        _vectors(run, out, form, binary, as_json)
+        return
+    if binary:
+        raise BadInput("--binary is a form of --format word2vec")
     if float16 and int8:
         raise BadInput("numbers are stored in one way: give --float16 or --int8, not both")
     from dura.runs.api import open as open_run
@@ -51,12 +74,30 @@ def export(
     splits: list[Split] = ["valid", "test"] if test else ["valid"]
     trained = open_run(run)
     with counting_bar("ranking", quiet) as progress:
-        report = export_and_measure(trained, out, sparse=sparse, dtype=dtype, splits=splits, progress=progress)
+        report = export_and_measure(
+            trained, out, sparse=sparse, dtype=dtype, splits=splits, progress=progress, notify=say
+        )
     if as_json:
         print_json({"run": str(run), "out": str(out), **report})
         return
     typer.echo(_text(report))
     typer.echo(f"run folder {out}")
+
+
+def _vectors(run: Path, out: Path, form: str, binary: bool, as_json: bool) -> None:
+    """Write the tables for other programs, and say which files there are."""
+    from dataclasses import asdict
+
+    from dura.runs.api import open as open_run
+    from dura.runs.vectors import export_vectors
+
+    written = export_vectors(open_run(run), out, form, binary=binary, notify=say)  # type: ignore[arg-type]
+    if as_json:
+        files = [asdict(one) for one in written]
+        print_json({"run": str(run), "out": str(out), "format": form, "files": files})
+        return
+    for one in written:
+        typer.echo(f"{out / one.file}: {one.table} {' x '.join(map(str, one.shape))}")
 
 
 def _text(report: dict[str, Any]) -> str:

@@ -5,16 +5,37 @@ from __future__ import annotations
 import io
 import os
 import sys
+import warnings
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from dura import world
-from dura.cli import data, demo, ensemble, evaluate, export, predict, report, reproduce, study, sweep, text, train
-from dura.cli.common import HELP, fail
-from dura.types import DuraError
+from dura.cli import (
+    calibrate,
+    data,
+    demo,
+    discover,
+    ensemble,
+    evaluate,
+    explain,
+    export,
+    fold_in,
+    index,
+    neighbours,
+    predict,
+    report,
+    reproduce,
+    score,
+    study,
+    sweep,
+    text,
+    train,
+)
+from dura.cli.common import HELP, fail, say
+from dura.types import DuraError, Notice
 
 
 class _Group(TyperGroup):
@@ -69,10 +90,19 @@ def program(*others: Callable[..., None]) -> typer.Typer:
     app.callback()(root)
     app.command(cls=train.TrainCommand)(train.train)
     app.command()(evaluate.evaluate)
+    app.command()(calibrate.calibrate)
     app.command()(predict.predict)
+    app.command()(score.score)
+    app.command()(neighbours.neighbours)
+    app.command()(explain.explain)
     for command in others:
         app.command()(command)
+    app.command("fold-in")(fold_in.fold_in)
+    app.command()(discover.discover)
+    app.command()(discover.review)
+    app.command()(discover.audit)
     app.command()(export.export)
+    app.command()(index.index)
     app.command()(text.text)
     app.command()(ensemble.ensemble)
     app.command()(report.report)
@@ -88,11 +118,25 @@ def program(*others: Callable[..., None]) -> typer.Typer:
 app = program()
 
 
+def _show_notices() -> None:
+    """Print a `Notice` as one sentence; Python would add a file and a line."""
+    before = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if issubclass(category, Notice):
+            say(f"dura: {message}")
+        else:
+            before(message, category, *place, **more)
+
+    warnings.showwarning = show
+
+
 def main(app: typer.Typer = app) -> None:
     """Run the command line; every error that a user can fix is one sentence and an exit code."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # never fail on a name that the terminal cannot show
+    _show_notices()
     try:
         if not world.leads():
             sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115

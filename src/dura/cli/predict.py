@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dura.cli.common import DeviceOption, JsonOption, RunArgument, print_json
+from dura.cli.common import DeviceOption, JsonOption, QuietOption, RunArgument, print_json, say
+from dura.cli.streaming import OutputOption, deliver
 from dura.types import BadInput
 
 if TYPE_CHECKING:
-    from dura.inference import Question
+    from dura.inference import Answers, Question, TimeAnswers
 
 
 def predict(
@@ -36,11 +37,43 @@ def predict(
             "--input",
             metavar="FILE",
             help="Many questions, one per line: head TAB relation, or head TAB relation TAB tail with ? for the hole. "
-            "If facts have times, add TAB time; the time ? asks when.",
+            "If facts have times, add TAB time; the time ? asks when. Also CSV, JSON Lines and Parquet; - is standard input.",
         ),
     ] = None,
+    output: OutputOption = None,
     known: Annotated[bool, typer.Option("--known", help="Also show known facts, marked as known.")] = False,
+    among: Annotated[
+        Path | None,
+        typer.Option(
+            "--among", metavar="FILE", help="Only answers among these entities: names or labels, one per line."
+        ),
+    ] = None,
+    types: Annotated[
+        list[str] | None, typer.Option("--type", help="Only entities of this type; may be repeated to allow several.")
+    ] = None,
+    in_range: Annotated[
+        bool, typer.Option("--in-range", help="Only answers that training facts have with this relation on this side.")
+    ] = False,
+    min_probability: Annotated[
+        float | None, typer.Option(help="Only answers that are at least this probable; see 'dura calibrate'.")
+    ] = None,
+    coverage: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Only the set of new answers that holds a missing answer with this probability, e.g. 0.9 "
+            "(the -k best of it); see 'dura calibrate'.",
+        ),
+    ] = None,
+    approximate: Annotated[
+        bool,
+        typer.Option("--approximate", help="Find answers by the index of 'dura index': faster, but one may be missed."),
+    ] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say for each answer why the model gives it; see 'dura explain'.")
+    ] = False,
     as_json: JsonOption = False,
+    quiet: QuietOption = False,
     device: DeviceOption = "cpu",
 ) -> None:
     """Answer a question with the best missing facts; known facts are left out.
@@ -55,38 +88,74 @@ def predict(
 
         dura predict runs/mine --head Ann --relation visits --tail Bob --when
 
-        dura predict runs/mine --input questions.tsv --json
+        dura predict runs/mine --head Berlin --relation located_in --type country --in-range
+
+        dura predict runs/mine --input questions.csv --output answers.parquet
+
+        dura predict runs/mine --head Berlin --relation located_in -k 3 --explain
     """  # fmt: skip
     from dura import world
 
     world.join(device=device)
-    asked = world.together(lambda: _questions(questions, head, relation, tail, time, when))
-    from dura.runs.api import open as open_run
-
-    trained = world.together(lambda: open_run(run, device))
-    answers = world.together(lambda: trained.ask(asked, k, known=known))
-    if as_json:
-        documents = [a.to_dict() for a in answers]
-        print_json({"run": str(run), **(documents[0] if questions is None else {"questions": documents})})
-        return
-    for a in answers:
-        all_known = f"every {'time' if a.question.when else 'entity'} is a known answer; --known shows them"
-        typer.echo(repr(a) if len(a) else f"{a.asked}\n   {all_known}")
-
-
-def _questions(
-    file: Path | None, head: str | None, relation: str | None, tail: str | None, time: str | None, when: bool
-) -> list[Question]:
-    """The questions of a file, or the one of the options."""
-    from dura.inference.asking import read_questions
-
-    if file is None:
-        return [_question(head, relation, tail, time, when)]
-    if head or tail or relation or time or when:
+    if questions is not None and any((head, tail, relation, time, when)):
         raise BadInput(
             "--input has the questions, so --head, --relation, --tail, --time and --when cannot be given together with it"
         )
-    return read_questions(file)
+    if explain and when:
+        raise BadInput("--explain explains entities, but --when asks for times; leave one of them out")
+    if questions is None and output is not None:
+        raise BadInput("--output is for the questions of a file; name it with --input")
+    question = world.together(lambda: None if questions else _question(head, relation, tail, time, when))
+    from dura.inference import Wanted
+    from dura.runs.api import open as open_run
+
+    trained = world.together(lambda: open_run(run, device))
+    names = world.together(lambda: _names(among, questions))
+    wanted = world.together(
+        lambda: Wanted(k, known, names, types or (), in_range, min_probability, coverage, approximate)
+    )
+    if question is not None:
+        one = world.together(lambda: trained.ask_wanted([question], wanted)[0])
+        if explain:
+            one = world.together(lambda: trained.explained(one))  # type: ignore[arg-type]
+        print_json({"run": str(run), **one.to_dict()}) if as_json else typer.echo(_text(one, wanted.restricted))
+        return
+    from dura.runs.files import answers
+
+    assert questions is not None
+    world.together(
+        lambda: deliver(
+            lambda progress: answers(
+                trained, questions, wanted, explain=explain, output=output, notify=say, progress=progress
+            ),
+            output,
+            ({"run": str(run)}, "questions") if as_json else None,
+            lambda reply: _text(reply.found, wanted.restricted),  # type: ignore[arg-type]
+            quiet=quiet,
+        )
+    )
+
+
+def _text(answers: Answers | TimeAnswers, restricted: bool) -> str:
+    if len(answers):
+        return repr(answers)
+    none = f"every {'time' if answers.question.when else 'entity'} is a known answer; --known shows them"
+    if restricted:
+        none = "no answer is left: none passes the restrictions and is not known already (--known shows known ones)"
+    if answers.set_size == 0:
+        none = "the set is empty: no new answer is as probable as those that make up sets of this coverage"
+    return f"{answers.asked}\n   {none}"
+
+
+def _names(file: Path | None, questions: Path | None) -> list[str] | None:
+    """The names that answers may be among; None if there is no file of them."""
+    if file is None:
+        return None
+    from dura.inference.asking import read_names
+
+    if file == questions and str(file) == "-":
+        raise BadInput("standard input can be read only once, by --input or by --among")
+    return read_names(file)
 
 
 def _question(head: str | None, relation: str | None, tail: str | None, time: str | None, when: bool) -> Question:

@@ -105,6 +105,13 @@ def train(
         Path | None,
         typer.Option(metavar="RUN", help="Continue this run where it stopped; takes no other settings."),
     ] = None,
+    reviews: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN|FILE",
+            help="Train with what people decided about facts: a run that 'dura review' was used on, or a file of decisions.",
+        ),
+    ] = None,
     track: Annotated[
         list[str] | None,
         typer.Option(
@@ -146,14 +153,20 @@ def train(
     }
     if resume is not None:
         given = {name.removeprefix("graph."): value for name, value in reading.settings().items()}
-        _check_resume(preset, {**chosen, **given, "time": reading.time, "out": out, "set": settings})
+        _check_resume(
+            preset, {**chosen, **given, "time": reading.time, "out": out, "set": settings, "reviews": reviews}
+        )
         from dura.runs.run import resume_run
 
         trained = resume_run(resume, progress=not quiet, track=track or [], stopping=stop_on_interrupt)
     else:
         from dura.runs.choices import Choices
 
-        more: dict[str, Any] = {**reading.settings(), **dict(assignment(text) for text in settings or ())}
+        more: dict[str, Any] = {
+            **reading.settings(),
+            "graph.reviews": reviews,
+            **dict(assignment(text) for text in settings or ()),
+        }
         choices = Choices(preset, settings=more, **chosen)
         from dura.runs.run import start_run  # after the choices: a wrong one is refused before torch is imported
 

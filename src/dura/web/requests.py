@@ -13,6 +13,8 @@ from dura.text import shown
 
 MOST, LONGEST = 1_000, 1_000
 """At most this many answers per question and questions per request; and characters in a name."""
+MOST_NAMES = 10_000
+"""At most this many names that answers may be among."""
 EXAMPLE = '{"questions": [{"head": "Berlin", "relation": "located_in"}]}'
 """A body that could be right, for sentences."""
 
@@ -27,6 +29,12 @@ def _no_truth(value: object) -> object:
 Count = Annotated[int, BeforeValidator(_no_truth), Field(le=MOST)]
 """How many answers; the model refuses fewer than one with the sentence that `dura predict` gives."""
 Name = Annotated[str, Field(max_length=LONGEST)]
+Names = Annotated[
+    list[Name],
+    BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
+    Field(max_length=MOST_NAMES),
+]
+"""One name or a list of them."""
 
 
 class QuestionFields(BaseModel):
@@ -44,20 +52,31 @@ class QuestionFields(BaseModel):
         return Question(head, self.relation, tail, self.time)
 
 
-class OneQuestion(QuestionFields):
-    """One question, from the address of a request."""
+class WantedFields(BaseModel):
+    """Which answers are wanted."""
 
     k: Count = 10
     known: bool = False
+    among: Names | None = None
+    type: Names = []
+    in_range: bool = False
+    min_probability: float | None = None
+    coverage: float | None = None
+
+    def wanted(self) -> dict[str, Any]:
+        """The wish, by the names that `Trained.ask` has for its parts."""
+        return {name: getattr(self, name) for name in WantedFields.model_fields}
 
 
-class ManyQuestions(BaseModel):
+class OneQuestion(WantedFields, QuestionFields):
+    """One question, from the address of a request."""
+
+
+class ManyQuestions(WantedFields):
     """Many questions, from the body of a request."""
 
     model_config = ConfigDict(extra="forbid")
     questions: Annotated[list[QuestionFields], Field(min_length=1, max_length=MOST)]
-    k: Count = 10
-    known: bool = False
 
 
 _WANTED = {
@@ -65,7 +84,8 @@ _WANTED = {
     "int": f"must be a whole number from 1 to {MOST:,}",
     "less_than_equal": f"must be a whole number from 1 to {MOST:,}",
     "bool": "must be true or false",
-    "list": "must be a list of questions",
+    "list": "must be a list of names",
+    "float": "must be a number from 0 to 1",
     "model": f"must be an object such as {EXAMPLE}",
 }
 """What would be right, by the beginning of pydantic's name for the error."""
@@ -86,8 +106,12 @@ def sentence(errors: Sequence[Mapping[str, Any]], *, body: bool) -> str:
         return f"{where} is not known; known are {', '.join(fields.model_fields)}"
     if kind == "string_too_long":
         return f"{where} has {len(given):,} characters; at most {LONGEST:,} are allowed"
+    if kind == "too_long" and place[0] != "questions":
+        return f"{where} has {len(given):,} names; at most {MOST_NAMES:,} are allowed"
     if kind in ("too_short", "too_long"):
         return f"{where} has {len(given):,} questions; 1 to {MOST:,} are allowed in one request"
+    if kind.startswith("list") and place == ("questions",):
+        return f"{where} must be a list of questions, not {_given(given)}"
     wanted = next((words for begin, words in _WANTED.items() if kind.startswith(begin)), "is not valid")
     if len(place) == 2 and kind.startswith("model"):
         wanted = 'must be an object such as {"head": "Berlin", "relation": "located_in"}'

@@ -27,7 +27,7 @@ from starlette.requests import ClientDisconnect
 from dura.runs.trained import Trained
 from dura.text import shown
 from dura.types import BadInput, DuraError, __version__
-from dura.web.requests import ManyQuestions, OneQuestion, QuestionFields, sentence
+from dura.web.requests import ManyQuestions, OneQuestion, QuestionFields, WantedFields, sentence
 
 MOST_ANSWERS = 10_000
 """At most this many answers per request, so that others need not wait long."""
@@ -43,15 +43,15 @@ def application(trained: Trained) -> FastAPI:
     app = FastAPI(title="dura", version=__version__, openapi_url=None)
     about, thread = trained.describe(), ThreadPoolExecutor(1, "model")
 
-    async def answers(given: Sequence[QuestionFields], k: int, known: bool) -> list[dict[str, Any]]:
-        if len(given) * k > MOST_ANSWERS:
+    async def answers(given: Sequence[QuestionFields], wanted: WantedFields) -> list[dict[str, Any]]:
+        if len(given) * wanted.k > MOST_ANSWERS:
             raise BadInput(
-                f"{len(given)} questions with k {k} are more than {MOST_ANSWERS:,} answers; ask in several requests"
+                f"{len(given)} questions with k {wanted.k} are more than {MOST_ANSWERS:,} answers; ask in several requests"
             )
         questions = [fields.question() for fields in given]
 
         def work() -> list[dict[str, Any]]:
-            return [found.to_dict() for found in trained.ask(questions, k, known=known)]
+            return [found.to_dict() for found in trained.ask(questions, **wanted.wanted())]
 
         with _unless_ending():
             return await asyncio.get_running_loop().run_in_executor(thread, work)
@@ -64,17 +64,17 @@ def application(trained: Trained) -> FastAPI:
     @app.get("/predict")
     async def predict_one(request: Request, asked: Annotated[OneQuestion, Query()]) -> Response:
         """The answers to one question."""
-        names = [name for name, _ in request.query_params.multi_items()]
+        names = [name for name, _ in request.query_params.multi_items() if name not in ("among", "type")]
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise BadInput(f"{shown(twice)} is given twice; to ask several questions send a POST request")
-        return _json((await answers([asked], asked.k, asked.known))[0])
+        return _json((await answers([asked], asked))[0])
 
     @app.post("/predict")
     async def predict_many(request: Request) -> Response:
         """The answers to several questions, in the order of the questions."""
         asked = ManyQuestions.model_validate_json(await _body(request))
-        return _json({"questions": await answers(asked.questions, asked.k, asked.known)})
+        return _json({"questions": await answers(asked.questions, asked)})
 
     _handle_errors(app)
     return app
