@@ -262,6 +262,9 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Outputs:
     home = tmp_path_factory.mktemp("docs")
     run, questions = str(home / "run"), home / "questions.tsv"
     questions.write_text("usa\tembassy\t?\n?\tembassy\tusa\n")
+    decisions = home / "decisions.csv"
+    decisions.write_text("head,relation,tail,decision\nusa,embassy,usa,reject\n")
+    (home / "new.tsv").write_text("atlantis\tembassy\tusa\n")
     (home / "dated.tsv").write_text("head\trelation\ttail\ttime\na\tr\tb\t2014\nb\tr\tc\t2015\n")
     dated = str(home / "dated")
     model = ["--model", "tcomplex", "--regularizer", "none", "--rank", "2", "--epochs", "1"]
@@ -269,11 +272,21 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Outputs:
     calls = {
         "dura train": ["train", "--graph", "nations", "--rank", "2", "--epochs", "1", "--out", run, "--quiet"],
         "dura evaluate": ["evaluate", run, "--by", "side"],
+        "dura calibrate": ["calibrate", run, "--quiet"],
         "dura predict": ["predict", run, "--head", "usa", "--relation", "embassy", "-k", "2"],
         "dura predict --when": ["predict", dated, "--head", "a", "--relation", "r", "--tail", "c", "--when"],
         "dura predict --input": ["predict", run, "--input", str(questions), "-k", "2"],
+        "dura discover": ["discover", run, "--top", "2", "--quiet"],
+        "dura review": ["review", run, str(decisions)],
+        "dura audit": ["audit", run, "--folds", "2", "--epochs", "1", "--top", "2", "--quiet"],
+        "dura explain": ["explain", run, "--head", "usa", "--relation", "embassy", "--tail", "uk", "-k", "2"],
+        "dura score": ["score", run, "--head", "usa", "--relation", "embassy", "--tail", "uk"],
+        "dura neighbours": ["neighbours", run, "--entity", "usa", "-k", "2"],
         "dura report": ["report", run, "--out", str(home / "report.html"), "--figures", str(home / "figures")],
+        "dura fold-in": ["fold-in", run, str(home / "new.tsv"), "--out", str(home / "grown"), "--quiet"],
+        "dura index": ["index", run],
         "dura export": ["export", run, str(home / "small"), "--sparse", "0.5"],
+        "dura export --format": ["export", run, str(home / "vectors"), "--format", "parquet"],
         "dura study sparsity": ["study", "sparsity", run, "--shares", "0,0.5", "--out", str(home / "sparsity")],
         "dura presets": ["presets"],
         "dura data list": ["data", "list"],
