@@ -7,6 +7,7 @@ import pytest
 from dura.config import Component, Experiment
 from dura.data.doctor import check
 from dura.data.memory import from_facts
+from dura.models import MODELS
 from dura.runs.cost import check_graph, cores, default_size, free_memory, measured_speed, model_size
 from dura.types import Sizes
 
@@ -48,6 +49,16 @@ def test_facts_with_times_are_estimated_for_a_temporal_model() -> None:
 )
 def test_the_size_of_a_model(model: str, numbers: int, width: int, matrices: tuple[int, ...]) -> None:
     assert model_size(Component(model, {"rank": 4}), Sizes(7, 3)) == (numbers, width, matrices)
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_every_model_has_a_size_without_memory(name: str) -> None:
+    chosen, sizes = Component(name, {"rank": 4}), Sizes(7, 3, 5)
+    model = MODELS.build(name, chosen.options, sizes)
+    size = model_size(chosen, sizes)
+    assert size.numbers == sum(table.numel() for table in model.parameters())
+    table = model.target_table
+    assert size.width == (4 if table is None else table.shape[1])
 
 
 @pytest.mark.parametrize(

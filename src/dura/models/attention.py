@@ -115,6 +115,11 @@ class KBGAT(Model):
         """The rows of the encoder; fixed in stage 2."""
         return Table(self.fixed_entity, requires_grad=False) if int(self.stage) else self._encode()
 
+    @property
+    def target_width(self) -> int:
+        """That of the rows in both stages."""
+        return int(self.fixed_entity.shape[1])
+
     def query(self, head: Tensor, relation: Tensor, time: Tensor | None = None) -> Tensor:
         """h'' + g', or h'' − g' for a reciprocal; in stage 2 the sums of the filters."""
         back = relation >= self.sizes.relations

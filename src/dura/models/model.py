@@ -95,6 +95,12 @@ class Model(nn.Module, ABC):
             raise NotImplementedError(f"{type(self).__name__} defines neither target_table nor targets")
         return table if entities is None else table.read(entities)
 
+    @property
+    def target_width(self) -> int:
+        """How many numbers a target has; the rank if targets are computed. Needs no values: a model without memory has it too."""
+        table = self.target_table
+        return self.rank if table is None else int(table.shape[1])
+
     def heads(self, entities: Tensor) -> Tensor:
         """The rows of these entities as heads; regularizers see them."""
         table = self.target_table

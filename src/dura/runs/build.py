@@ -255,14 +255,8 @@ def torch_settings(experiment: Experiment, model: Model) -> Iterator[None]:
 
 def chosen_threads(experiment: Experiment, model: Model) -> int:
     """One thread if a step is small: several would mostly wait for each other. Otherwise as many threads as torch has."""
-    operations = 6 * experiment.training.questions_a_step * model.sizes.entities * query_width(model)
+    operations = 6 * experiment.training.questions_a_step * model.sizes.entities * model.target_width
     return 1 if operations < SMALL_STEP else torch.get_num_threads()
-
-
-def query_width(model: Model) -> int:
-    """How many numbers a query has."""
-    table = model.target_table
-    return model.rank if table is None else int(table.shape[1])
 
 
 def questions_of(experiment: Experiment, graph: Graph, epoch: int | None = None) -> Questions:

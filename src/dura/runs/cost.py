@@ -69,12 +69,11 @@ def model_size(chosen: Component, sizes: Sizes) -> ModelSize:
     import torch
 
     from dura.models import MODELS
-    from dura.runs.build import query_width
 
     with torch.device("meta"):
         model = MODELS.build(chosen.name, chosen.options, sizes)
     matrices = tuple(len(table) for table in model.parameters() if table.dim() > 2)
-    return ModelSize(sum(table.numel() for table in model.parameters()), query_width(model), matrices)
+    return ModelSize(sum(table.numel() for table in model.parameters()), model.target_width, matrices)
 
 
 def default_size(chosen: Component, sizes: Sizes) -> ModelSize:
