@@ -1,8 +1,8 @@
 """Regularizers: sums over the facts of a batch, divided by their number.
 
 A regularizer sees `Factors`, never a model. The room may touch tables, registry and types. To add one, write a class whose
-constructor is its settings in `forms` (or `relatives`, those of other papers) and a row in `REGULARIZERS`, or an entry point of the group `dura.regularizers` in your own
-package. The weights of a loss never apply here.
+constructor is its settings in `forms` (or in `relatives`, if it is another paper's) and a row in `REGULARIZERS`, or an entry
+point of the group `dura.regularizers` in your own package. The weights of a loss never apply here.
 """
 
 from __future__ import annotations

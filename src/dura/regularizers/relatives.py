@@ -80,7 +80,9 @@ class IVR(Regularizer):
             lambda1=lambda1, lambda2=lambda2, relation=relation, ends=ends
         )
         if not 2 <= power <= LARGEST_POWER:
-            raise BadInput(f"regularizer.power is {power}, but it is 2 to {LARGEST_POWER:g}: below 2 there is no slope at zero")
+            raise BadInput(
+                f"regularizer.power is {power}, but it is 2 to {LARGEST_POWER:g}: below 2 there is no slope at zero"
+            )
         self.power = power
 
     def total(self, factors: Factors) -> Tensor:
