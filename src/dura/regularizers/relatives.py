@@ -45,7 +45,7 @@ class ER(Regularizer):
         total = self.lambda1 * ends + self.lambda2 * turned
         if not self.strength:
             return total
-        met = torch.linalg.vecdot(factors.query[factors.question], factors.onward)
+        met: Tensor = torch.linalg.vecdot(factors.query[factors.question], factors.onward)
         return total - (2 * self.lambda2 * self.strength) * (met @ self.signs(factors))
 
     @torch.no_grad()
