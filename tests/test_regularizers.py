@@ -179,7 +179,7 @@ def test_the_sign_of_er_follows_from_the_distance_of_the_ends() -> None:
     """‖hR − tR‖² for rows that are closer than unrelated ones, ‖hR + tR‖² for others; the scale of the rows does not matter."""
     made = built("distmult", SIZES, rank=2)
     made.requires_grad_(False)
-    er = REGULARIZERS.build("er", {"weight": 1.0, "lambda1": 0.0, "lambda2": 1.0})
+    er = REGULARIZERS.build("er", {"weight": 1.0, "lambda1": 0.0, "lambda2": 1.0, "threshold": 1.0, "strength": 1.0})
     made.relations.fill_(1.0)  # type: ignore[operator,union-attr]
     for scale in (1e-3, 1.0, 50.0):
         for tail, expected in (([1.0, 0.5], 0.25), ([-1.0, 0.5], 0.25), ([0.1, -2.0], 0.9**2 + 4)):
@@ -203,7 +203,7 @@ def test_er_below_full_strength_keeps_a_share_of_duras_bound(strength: float) ->
     with torch.no_grad():
         equal.entity.copy_(equal.entity[:1].expand_as(equal.entity) * 1e-6)  # type: ignore[operator,index,union-attr]
         equal.relations.mul_(1e12)  # type: ignore[operator,union-attr]
-    found, relations = REGULARIZERS.build("er", {"weight": 1.0})(factors(equal)), equal.relations
+    found, relations = REGULARIZERS.build("er", {"weight": 1.0, "strength": 1.0})(factors(equal)), equal.relations
     assert isinstance(relations, Table)
     assert float(found.detach()) < 1e-9 < float(relations.detach().abs().max())
 

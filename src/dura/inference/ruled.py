@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SUREST = 0.999
 """Confidences above this count as this."""
+HEADS = 64
+"""At how many heads the rules of a relation are applied at once: a body may lead to thousands of entities."""
 
 
 class _Asked(Comparator):
@@ -63,9 +65,14 @@ class Ruled(Model):
     def rows(self, query: Tensor) -> Tensor:
         """The scores of all entities for each question [b, |E|]."""
         scores = torch.zeros(len(query), self.sizes.entities)
-        for row, (head, relation) in zip(scores, query[:, :2].long().tolist(), strict=True):
-            entities, confidence = self._miner.apply(self._miner.mine(relation), head)
-            row[torch.from_numpy(entities)] = torch.from_numpy(-np.log1p(-np.minimum(confidence, SUREST))).float()
+        heads, relations = query[:, 0].long().cpu().numpy(), query[:, 1].long().cpu().numpy()
+        for relation in np.unique(relations).tolist():
+            at = np.flatnonzero(relations == relation)
+            rules = self._miner.mine(relation)
+            for part in np.split(at, range(HEADS, len(at), HEADS)):
+                row, entity, confidence = self._miner.apply_many(rules, heads[part])
+                evidence = torch.from_numpy(-np.log1p(-np.minimum(confidence, SUREST))).float()
+                scores[torch.from_numpy(part[row]), torch.from_numpy(entity)] = evidence
         return scores.to(self.kind)
 
     def query(self, head: Tensor, relation: Tensor, time: Tensor | None = None) -> Tensor:  # noqa: ARG002

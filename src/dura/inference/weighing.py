@@ -82,6 +82,7 @@ def observe(
 ) -> tuple[Seen, Tensor]:
     """The rivals of valid answers by each member, divided by the spread of its scores, and these spreads."""
     asked = questions_to_fit(graph, "valid", seed, most)
+    asked = asked[np.argsort(asked[:, 1], kind="stable")]  # rules and relation matrices are used for a block at a time
     known = Questions.of(graph.asked("train"), graph.asked("valid"), relations=len(graph.relations))
     size, parts, spread = max(1, BLOCK // len(graph.entities)), [], torch.zeros(len(members), dtype=torch.float64)
     for at in range(0, len(asked), size):

@@ -26,8 +26,8 @@ class ER(Regularizer):
         weight: float = 0.05,
         lambda1: float = 1.0,
         lambda2: float = 1.0,
-        threshold: float = 1.0,
-        strength: float = 1.0,
+        threshold: float = 0.5,
+        strength: float = 0.5,
     ) -> None:
         super().__init__(weight)
         self.lambda1, self.lambda2 = check_weights(lambda1=lambda1, lambda2=lambda2)
