@@ -21,7 +21,7 @@ from dura.inference.rules import Miner
 from dura.inference.weighing import LARGEST, Seen, _best_ridge, _of_relations, observe, weigh
 from dura.models.combined import ByRelation
 from dura.records import RunFolder
-from graphs import dated_graph
+from graphs import dated_graph, random_graph
 
 
 @pytest.fixture(scope="module")
@@ -86,18 +86,30 @@ def test_a_combination_is_asked_calibrated_reported_and_evaluated_like_a_run(pai
     assert "combined" in repr(both)
 
 
-def test_the_command_prints_weights_and_metrics(pair: Path, tmp_path: Path) -> None:
-    runs = [str(pair / name) for name in ("dura", "rescal")]
+def test_the_command_prints_weights_and_metrics(tmp_path: Path) -> None:
+    for name in ("complex", "cp"):
+        dura.fit(random_graph(), model=name, rank=4, epochs=2, progress=False).save(tmp_path / name)
+    runs = [str(tmp_path / name) for name in ("complex", "cp")]
     done = CliRunner().invoke(app, ["combine", *runs, "--rules", "--out", str(tmp_path / "all"), "--json"])
     assert done.exit_code == 0, done.output
     told = json.loads(done.stdout)
-    assert [one["run"].split("/")[-1] for one in told["members"]] == ["dura", "rescal", "rules"]
+    assert [one["run"].split("/")[-1] for one in told["members"]] == ["complex", "cp", "rules"]
     assert all(one["weight"] > 0 for one in told["members"]) and told["fit"] == "relations"
     assert told["mrr"] == pytest.approx(dura.open(tmp_path / "all").evaluate().mrr, abs=1e-6)
     (record,) = [r for r in RunFolder.open(tmp_path / "all").records() if r["kind"] == "evaluation"]
     assert record["mrr"] == told["mrr"]
     text = CliRunner().invoke(app, ["combine", *runs, "--fit", "equal", "--out", str(tmp_path / "equal")])
     assert text.exit_code == 0 and "weight 1.00" in text.stdout and "realistic" in text.stdout
+
+
+def test_what_is_returned_is_what_opens_again(tmp_path: Path) -> None:
+    for name in ("complex", "cp"):
+        dura.fit(random_graph(), model=name, rank=4, epochs=2, progress=False).save(tmp_path / name)
+    made = dura.combine([tmp_path / "complex", tmp_path / "cp"], tmp_path / "both")
+    again = dura.open(tmp_path / "both")
+    assert made.checkpoint == again.checkpoint != "" and made.path == again.path
+    assert made.evaluate().mrr == again.evaluate().mrr
+    assert dura.combine([tmp_path / "complex", tmp_path / "cp"]).evaluate().mrr == made.evaluate().mrr
 
 
 def test_members_may_move_together_but_not_away(pair: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -97,7 +97,9 @@ def combine(
     if folder is None:
         return trained
     _write(folder, trained, fit, members, fitted)
-    return open_combined(RunFolder.open(folder), device)
+    kept = Trained(model, graph, settings, folder)  # not opened again: rules would be mined again
+    kept.checkpoint = _digest((digest for _, digest in members), _tensors(model))
+    return kept
 
 
 def combine_and_rank(
@@ -244,9 +246,14 @@ def open_combined(folder: RunFolder, device: str = "cpu") -> Trained:
     trained = Trained(
         _model(folder, about, models, graph, weights).to(device), graph, read_settings(folder), folder.path
     )
-    state = [one["checkpoint"] for one in about["members"]], {name: str(w.tolist()) for name, w in weights.items()}
-    trained.checkpoint = hashlib.sha256(json.dumps(state).encode()).hexdigest()
+    trained.checkpoint = _digest((one["checkpoint"] for one in about["members"]), weights)
     return trained
+
+
+def _digest(checkpoints: Iterable[str], weights: Mapping[str, Tensor]) -> str:
+    """Says which tables and weights answer, for what was made for them, such as a calibration."""
+    state = [*checkpoints], {name: tensor.tolist() for name, tensor in sorted(weights.items())}
+    return hashlib.sha256(json.dumps(state).encode()).hexdigest()
 
 
 def _member(folder: RunFolder, member: Mapping[str, str], device: str) -> Trained:
