@@ -58,7 +58,7 @@ def combine(
     fitting: Fitting | None = None,
     seed: int = 0,
     device: str = "cpu",
-    progress: Bar = lambda *_: None,
+    progress: Bar | None = None,
 ) -> Trained:
     """Let runs of one graph answer together. What is returned can be evaluated, asked, calibrated and served like any run.
 
@@ -86,7 +86,7 @@ def combine(
             f"fit is 'adaptive', which needs exactly two runs and no rules, not {len(opened)}; use 'relations'"
         )
     graph = opened[0].graph
-    model, fitted = _fitted(opened, graph, fit, rules, fitting, seed, progress)
+    model, fitted = _fitted(opened, graph, fit, rules, fitting, seed, progress or (lambda *_: None))
     settings = Experiment(
         graph=opened[0].experiment.graph,
         model=Component("combined", {"rank": model.rank}),
