@@ -159,7 +159,7 @@ def test_what_cannot_be_combined_is_refused_with_a_sentence(pair: Path, umls_run
         ([one, pair / "rescal"], {"fit": "adaptive", "rules": True}, "exactly two runs and no rules"),
     ):
         with pytest.raises(BadInput, match=said):
-            dura.combine(runs, out, **how)  # type: ignore[arg-type]
+            dura.combine(runs, out, **how)
         assert not out.exists()
     with pytest.raises(BadInput, match="exists already"):
         dura.combine([one, pair / "rescal"], pair / "both")

@@ -181,6 +181,11 @@ class RunFolder:
             raise Damage(f"{path} is damaged: {error}") from None
         return about
 
+    @property
+    def combined(self) -> bool:
+        """True if the folder is a combination of runs, which has no tables of its own."""
+        return bool(self.about()["format"] == COMBINED)
+
     # -- records.jsonl --------------------------------------------------------------------------------------
 
     def append(self, record: Mapping[str, Any]) -> None:

@@ -207,11 +207,6 @@ def _tensors(model: Model) -> dict[str, Tensor]:
     return {name: tensor.contiguous().cpu() for name, tensor in model.state().items() if name in ("weights", "scales")}
 
 
-def is_combined(folder: RunFolder) -> bool:
-    """True if the folder holds a combination and no tables."""
-    return bool(folder.about()["format"] == COMBINED)
-
-
 def read_about(folder: RunFolder) -> dict[str, Any]:
     """The content of combined.json."""
     path = folder.path / FILE

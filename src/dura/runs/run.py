@@ -23,7 +23,6 @@ from dura.records import RunFolder, best_epoch, curve
 from dura.runs.auto import settle
 from dura.runs.build import Parts, build, complete, questions_of, rejected_of, torch_settings
 from dura.runs.choices import Choices
-from dura.runs.combining import is_combined
 from dura.runs.processes import agree_on, fitting, folder_of, interrupted, job_of, join_for, refuse_auto
 from dura.runs.recorder import Recorder
 from dura.runs.store import check_checkpoints, read_graph, read_settings, write_graph
@@ -107,7 +106,7 @@ def resume_run(
 ) -> Trained:
     """Continue a run that was stopped, with its own settings."""
     folder, trackers = RunFolder.open(path), open_trackers(track if world.leads() else ())
-    if is_combined(folder):
+    if folder.combined:
         raise BadInput(f"{path} is a combination of runs, which is not trained; continue one of its members")
     experiment, graph = read_settings(folder), str(folder.about()["graph"]["name"])
     join_for(fitting(experiment))

@@ -344,12 +344,13 @@ def open_run(path: str | Path, device: str = "cpu") -> Trained:
     if not isinstance(path, str | PathLike):
         raise BadInput(f"open takes the path of a run folder, such as 'runs/mine', not {shown(path)}")
     from dura.runs.build import open_model
-    from dura.runs.combining import is_combined, open_combined
     from dura.runs.export import open_exported
     from dura.training.checkpoint import Checkpoints
 
     folder = RunFolder.open(Path(path))
-    if is_combined(folder):
+    if folder.combined:
+        from dura.runs.combining import open_combined
+
         return open_combined(folder, device)
     experiment, graph = read_settings(folder), read_graph(folder)
     check_checkpoints(folder, experiment, graph.sizes)
