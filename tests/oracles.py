@@ -71,6 +71,11 @@ def literal_products(model: str, h: Tensor, r: Tensor, t: Tensor) -> tuple[Tenso
     raise NotImplementedError(f"{model!r} is not a semantic matching model of the paper; see ROWS")
 
 
+def literal_onward(model: str, t: Tensor, r: Tensor) -> Tensor:
+    """t·R̄ of one fact: the tail where the head stands, complex where the model is."""
+    return literal_products(model, t, r, t)[0]
+
+
 State = dict[str, Tensor]
 """The parameters and buffers of a model by name."""
 
@@ -99,6 +104,8 @@ class Rows:
     """(h·R̄, t·Rᵀ) if the model has an adjoint, complex where the model is."""
     apart: tuple[Tensor, Tensor] | None = None
     """The rows of relation and time, if the relation at a time is their product."""
+    onward: Tensor | None = None
+    """t·R̄ if the model has an adjoint."""
 
     def numbers(self, row: Tensor) -> Tensor:
         """The row as complex numbers where the model is complex."""
@@ -120,7 +127,8 @@ def _rows(
     if untimed is not None and apart is not None:
         timed = as_complex_rows(apart[0]) * as_complex_rows(apart[1])
         parts = (torch.view_as_real(timed).flatten(), untimed)
-    return Rows(h, parts, t, STATIC.get(model, model) == "complex", literal_products(model, h, r, t), apart)
+    products, onward = literal_products(model, h, r, t), literal_onward(model, t, r)
+    return Rows(h, parts, t, STATIC.get(model, model) == "complex", products, apart, onward)
 
 
 SEMANTIC = ("cp", "distmult", "complex", "rescal", *STATIC)
@@ -218,6 +226,31 @@ def _reg_p1(rows: Rows, _: Options) -> Tensor:
     return (query - rows.numbers(rows.t)).abs().sum() + (reverse - rows.numbers(rows.h)).abs().sum()
 
 
+def _er(rows: Rows, options: Options) -> Tensor:
+    """As published for σ = 1: ‖h‖² + ‖t‖² + ‖hR̄ ∓ tR̄‖², where σ < 1 mixes both signs so that they are 2σ apart."""
+    assert rows.products is not None and rows.onward is not None
+    query, h, t = rows.products[0], rows.numbers(rows.h), rows.numbers(rows.t)
+    apart, size = float(square(h - t).detach()), float((square(h) + square(t)).detach())
+    close = math.sqrt(apart) <= options["threshold"] * math.sqrt(size)
+    less, more = square(query - rows.onward), square(query + rows.onward)
+    near, far = (less, more) if close else (more, less)
+    share = (1 + options["strength"]) / 2
+    return options["lambda1"] * (square(h) + square(t)) + options["lambda2"] * (share * near + (1 - share) * far)
+
+
+def _ivr(rows: Rows, options: Options) -> Tensor:
+    assert rows.products is not None
+    query, reverse = rows.products
+    h, t, r = rows.numbers(rows.h), rows.numbers(rows.t), rows.numbers(torch.stack(rows.r).sum(0))
+
+    def n(x: Tensor) -> Tensor:
+        return (x.abs() ** options["power"]).sum()
+
+    single = n(h) + n(t) + options["relation"] * n(r)
+    paired = n(query) + n(reverse) + options["ends"] * n(t * h)
+    return options["lambda1"] * single + options["lambda2"] * paired
+
+
 PENALTIES: dict[str, Callable[[Rows, Options], Tensor]] = {
     "none": lambda rows, _: 0 * rows.h.sum(),
     "fro": lambda rows, _: _each_part(square, rows),
@@ -229,6 +262,8 @@ PENALTIES: dict[str, Callable[[Rows, Options], Tensor]] = {
     "dura2": _dura2,
     "dura12": lambda rows, options: PENALTIES["dura1"](rows, options) + PENALTIES["dura2"](rows, options),
     "reg-p1": _reg_p1,
+    "er": _er,
+    "ivr": _ivr,
 }
 """The penalty of one fact without the regularizer's weight, per regularizer, from its rows and the regularizer's options."""
 

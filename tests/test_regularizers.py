@@ -16,6 +16,7 @@ from oracles import PENALTIES, ROWS, formula, literal_smoothness
 SIZES = Sizes(entities=6, relations=3, times=3)
 TIME = torch.tensor([2, 0, 2])
 LAMBDAS = {"lambda1": 0.3, "lambda2": 1.9, "lambda3": 0.7, "lambda4": 1.1}
+LAMBDAS |= {"threshold": 0.95, "strength": 0.8, "power": 2.25, "relation": 0.6, "ends": 0.4}
 HEAD, RELATION = torch.tensor([0, 3, 3]), torch.tensor([1, 0, 1])
 QUESTION, ANSWERS = torch.tensor([0, 0, 1, 2, 2, 2]), torch.tensor([3, 5, 0, 0, 4, 5])
 WEIGHT = 0.7
@@ -108,6 +109,8 @@ def test_grouping_facts_by_question_changes_nothing() -> None:
             "'dura2' needs relations that act element by element, unlike those of 'trescal': use 'dura1'",
         ),
         ("dura1", "complex", "'dura1' needs facts with times, and 'complex' is static: use 'dura'"),
+        ("ivr", "rescal", "'ivr' needs relations that act element by element, unlike those of 'rescal': use 'dura'"),
+        ("er", "rotate", "'er' needs a semantic matching model such as 'complex' or 'rescal', not 'rotate'"),
         ("dura2", "tntcomplex", "'dura2' would leave a part of the relations of 'tntcomplex' without any penalty"),
     ],
 )
@@ -127,6 +130,98 @@ def test_a_model_without_reverse_queries_has_no_dura() -> None:
 def test_a_negative_weight_is_refused() -> None:
     with pytest.raises(BadInput, match="zero or more"):
         REGULARIZERS.build("dura", {"weight": -1.0})
+
+
+DIAGONAL = [name for name in ("cp", "distmult", "complex", "tcomplex", "tntcomplex") if name in MODELS]
+
+
+def same(model: str, one: Regularizer, other: Regularizer) -> None:
+    """Two regularizers have the same value and the same gradients."""
+    found = []
+    for regularizer in (one, other):
+        torch.manual_seed(3)
+        made = built(model, SIZES, rank=4)
+        value = regularizer(factors(made))
+        value.backward()
+        found.append([value.detach(), *(collected(table) for table in made.parameters())])
+    for left, right in zip(*found, strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("model", DIAGONAL)
+def test_dura_is_a_special_case_of_ivr_and_of_er(model: str) -> None:
+    """IVR with squares and without n(r) and n(t∘h); ER with both signs in equal shares, by the law of the parallelogram."""
+    dura = REGULARIZERS.build("dura", {"weight": 0.4, "lambda1": 0.3, "lambda2": 1.9})
+    lambdas = {"weight": 0.4, "lambda1": 0.3, "lambda2": 1.9}
+    same(model, REGULARIZERS.build("ivr", {**lambdas, "power": 2.0, "relation": 0.0, "ends": 0.0}), dura)
+    same(model, REGULARIZERS.build("er", {**lambdas, "strength": 0.0}), dura)
+
+
+@pytest.mark.parametrize("model", ["cp", "distmult", "complex", "tcomplex"])
+def test_n3_and_fro_are_special_cases_of_ivr(model: str) -> None:
+    for name, power in (("n3", 3.0), ("fro", 2.0)):
+        ivr = REGULARIZERS.build("ivr", {"weight": 0.4, "lambda1": 1.0, "lambda2": 0.0, "power": power})
+        same(model, ivr, REGULARIZERS.build(name, {"weight": 0.4}))
+
+
+def test_er_of_a_full_matrix_is_not_dura() -> None:
+    """It has t·R where DURA has t·Rᵀ; they differ unless the matrix is symmetric."""
+    made = built("rescal", SIZES, rank=4)
+    lambdas = {"weight": 0.4, "lambda1": 0.3, "lambda2": 1.9}
+    er, dura = REGULARIZERS.build("er", {**lambdas, "strength": 0.0}), REGULARIZERS.build("dura", lambdas)
+    assert not torch.isclose(er(factors(made)), dura(factors(made)))
+    with torch.no_grad():
+        made.relations.copy_(made.relations + made.relations.mT)  # type: ignore[operator]
+    torch.testing.assert_close(er(factors(made)), dura(factors(made)))
+
+
+def test_the_sign_of_er_follows_from_the_distance_of_the_ends() -> None:
+    """‖hR − tR‖² for rows that are closer than unrelated ones, ‖hR + tR‖² for others; the scale of the rows does not matter."""
+    made = built("distmult", SIZES, rank=2)
+    made.requires_grad_(False)
+    er = REGULARIZERS.build("er", {"weight": 1.0, "lambda1": 0.0, "lambda2": 1.0, "threshold": 1.0, "strength": 1.0})
+    made.relations.fill_(1.0)  # type: ignore[operator]
+    for scale in (1e-3, 1.0, 50.0):
+        for tail, expected in (([1.0, 0.5], 0.25), ([-1.0, 0.5], 0.25), ([0.1, -2.0], 0.9**2 + 4)):
+            made.entity[0] = scale * torch.tensor([1.0, 0.0]).double()  # type: ignore[operator]
+            made.entity[1] = scale * torch.tensor(tail).double()  # type: ignore[operator]
+            one = torch.tensor([0])
+            found = er(made.factors(one, one, one, torch.tensor([1])))
+            torch.testing.assert_close(float(found), scale**2 * expected, rtol=1e-9, atol=0.0)
+
+
+@pytest.mark.parametrize("strength", [0.0, 0.5, 0.9])
+def test_er_below_full_strength_keeps_a_share_of_duras_bound(strength: float) -> None:
+    """ER ≥ λ₁(…) + (1 − σ)·λ₂(…), so its least value is at least √(1 − σ) times that of DURA. At σ = 1 nothing is left."""
+    for seed in range(5):
+        torch.manual_seed(seed)
+        made = built("cp", SIZES, rank=4)
+        er = REGULARIZERS.build("er", {"weight": 1.0, "strength": strength})(factors(made))
+        least = REGULARIZERS.build("dura", {"weight": 1.0, "lambda1": 1.0, "lambda2": 1 - strength})(factors(made))
+        assert er >= least - 1e-9
+    equal = built("distmult", SIZES, rank=4)
+    with torch.no_grad():
+        rows = equal.entity
+        assert isinstance(rows, Table)
+        rows.copy_(rows[:1].expand_as(rows) * 1e-6)
+        equal.relations.mul_(1e12)  # type: ignore[operator]
+    found, relations = REGULARIZERS.build("er", {"weight": 1.0, "strength": 1.0})(factors(equal)), equal.relations
+    assert isinstance(relations, Table)
+    assert float(found.detach()) < 1e-9 < float(relations.detach().abs().max())
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "sentence"),
+    [
+        ("er", {"strength": 1.5}, "regularizer.strength is 1.5, but it is 0 to 1"),
+        ("er", {"threshold": -1.0}, "regularizer.threshold is -1.0, but a distance is zero or more"),
+        ("ivr", {"power": 1.5}, "regularizer.power is 1.5, but it is 2 to 10"),
+        ("ivr", {"ends": -1.0}, "zero or more"),
+    ],
+)
+def test_options_out_of_range_are_refused(name: str, option: dict[str, float], sentence: str) -> None:
+    with pytest.raises(BadInput, match=sentence):
+        REGULARIZERS.build(name, option)
 
 
 @pytest.mark.parametrize("p", [2, 3, 4, 5])

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dura.config import Experiment
     from dura.data.graph import Graph
     from dura.runs.api import fit, from_facts, load, open, read  # noqa: A004
+    from dura.runs.combining import combine
     from dura.runs.trackers import Tracker
     from dura.runs.trained import Trained
     from dura.sweeps.timed import sweep
@@ -32,6 +33,7 @@ __all__ = [
     "Tracker",
     "Trained",
     "__version__",
+    "combine",
     "fit",
     "from_facts",
     "load",
@@ -45,6 +47,7 @@ _HOMES = {
     "Graph": "dura.data.graph",
     "Tracker": "dura.runs.trackers",
     "Trained": "dura.runs.trained",
+    "combine": "dura.runs.combining",
     "fit": "dura.runs.api",
     "from_facts": "dura.runs.api",
     "load": "dura.runs.api",

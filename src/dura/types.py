@@ -76,10 +76,10 @@ class Factors:
     """Everything a regularizer may look at, for one batch of questions and their answers.
 
     The rows of a question are there once, even if it has many answers: `counts` says how many facts share them.
-    Rows that only some regularizers need (`tail`, `reverse`, `relation`) are computed when first read.
+    Rows that only some regularizers need (`tail`, `reverse`, `onward`, `relation`) are computed when first read.
 
     For `q` questions, `f` facts, `k` distinct relations and `w` numbers per row the shapes are:
-    `head`, `query` [q, w]; `counts` [q]; `question` [f] (which question a fact answers); `tail`, `reverse` [f, w];
+    `head`, `query` [q, w]; `counts` [q]; `question` [f] (which question a fact answers); `tail`, `reverse`, `onward` [f, w];
     `relation`: parts of shape [k, w] or [k, d, d], with `relation_counts` [k].
     """
 
@@ -97,6 +97,9 @@ class Factors:
     read_apart: Callable[[Literal["relation", "time"]], tuple[Tensor, Tensor]] | None = None
     """For dated facts and diagonal relations: h·X̄ [q, w] and Σ ‖t·Xᵀ‖², where X is the row of the relation or of the time."""
 
+    read_onward: Callable[[], Tensor] | None = None
+    """t·R̄: what the relation makes of the answers' rows as if they were heads. None if the model has no adjoint."""
+
     whole: int = 0
     """The number of facts in the whole batch, if this is only a part of it."""
 
@@ -109,6 +112,13 @@ class Factors:
     def reverse(self) -> Tensor:
         """The reverse queries t·Rᵀ [f, w]."""
         return self.read_reverse()
+
+    @cached_property
+    def onward(self) -> Tensor:
+        """The answers turned like heads, t·R̄ [f, w]."""
+        if self.read_onward is None:
+            raise BadInput("the regularizer needs what a relation makes of a tail, and this model cannot say it")
+        return self.read_onward()
 
     @cached_property
     def _relation(self) -> tuple[tuple[Tensor, ...], Tensor]:

@@ -272,6 +272,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Outputs:
     calls = {
         "dura train": ["train", "--graph", "nations", "--rank", "2", "--epochs", "1", "--out", run, "--quiet"],
         "dura evaluate": ["evaluate", run, "--by", "side"],
+        "dura combine": ["combine", run, "--rules", "--out", str(home / "combined"), "--quiet"],
         "dura calibrate": ["calibrate", run, "--quiet"],
         "dura predict": ["predict", run, "--head", "usa", "--relation", "embassy", "-k", "2"],
         "dura predict --when": ["predict", dated, "--head", "a", "--relation", "r", "--tail", "c", "--when"],

@@ -69,6 +69,8 @@ REGULARIZER: dict[str, Settings] = {
     "dura2": {"weight": 0.1, "lambda1": 0.7, "lambda2": 0.9},
     "dura12": {"weight": 0.1, "lambda1": 0.7, "lambda2": 0.9, "lambda3": 0.4, "lambda4": 1.2},
     "reg-p1": {"weight": 0.01},
+    "er": {"weight": 0.1, "lambda1": 0.8, "lambda2": 1.1, "threshold": 0.95, "strength": 0.9},
+    "ivr": {"weight": 0.1, "lambda1": 0.4, "lambda2": 1.2, "power": 2.25, "relation": 0.7, "ends": 0.6},
 }
 SMOOTH = {"weight": 0.5, "p": "auto"}
 

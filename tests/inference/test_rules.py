@@ -123,3 +123,16 @@ def test_a_planted_rule_is_found_first() -> None:
     born, part, citizen = (graph.relation(name) for name in ("born_in", "part_of", "citizen_of"))
     best = mine(graph, citizen)[0]
     assert best == Rule(citizen, (born, part), None, 30, 30, False)
+
+
+def test_rules_at_many_heads_give_what_they_give_at_each() -> None:
+    graph = dura.load("nations")
+    miner = Miner(graph)
+    for relation in (0, 7, 60, 109):
+        rules, heads = miner.mine(relation), np.array([3, 0, 13, 3])
+        row, entity, score = miner.apply_many(rules, heads)
+        for at, head in enumerate(heads.tolist()):
+            entities, scores = miner.apply(rules, head)
+            found = dict(zip(entity[row == at].tolist(), score[row == at].tolist(), strict=True))
+            assert found == pytest.approx(dict(zip(entities.tolist(), scores.tolist(), strict=True)))
+    assert len(miner.apply_many([], np.array([1]))[0]) == 0

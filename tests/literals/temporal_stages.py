@@ -26,7 +26,7 @@ def _dedicom(state: State, h: int, r: int, t: int, time: int) -> Tensor:
 def _dedicom_rows(state: State, h: int, r: int, t: int, time: int) -> Rows:
     head, tail, middle = state["entity"][h], state["entity"][t], _middle(state, r, time)
     own = middle if r == turned(r)[0] else middle.T
-    return Rows(head, (own,), tail, products=(head @ middle, tail @ middle.T))
+    return Rows(head, (own,), tail, products=(head @ middle, tail @ middle.T), onward=tail @ middle)
 
 
 def _slot(state: State, time: int) -> int:

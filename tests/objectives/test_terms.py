@@ -31,13 +31,19 @@ def facts_of(batch: Questions) -> list[tuple[int, int, int, int]]:
     return list(zip(each.head.tolist(), each.relation.tolist(), each.answers.tolist(), time.tolist(), strict=True))
 
 
-def stepped(model: Model, weights: dict[Hole, float], candidates: Candidates | None = None) -> float:
+def stepped(
+    model: Model,
+    weights: dict[Hole, float],
+    candidates: Candidates | None = None,
+    share: float = 1.0,
+    seed: int = 4,
+) -> float:
     """The loss of one batch, with all gradients collected in the tables."""
     batch = questions(model.temporal)
     ids = [torch.as_tensor(column).long() for column in (batch.head, batch.relation, batch.time) if column is not None]
-    objective = objective_of(weights, Softmax(), candidates or All())
+    objective = objective_of(weights, Softmax(), candidates or All(), share)
     objective.prepare(batch, model)
-    loss, carrier = objective(model, model.query(*ids), batch, 4)
+    loss, carrier = objective(model, model.query(*ids), batch, seed)
     if carrier.requires_grad:
         carrier.backward()
     return float(loss)
@@ -90,6 +96,24 @@ def test_terms_add_up_with_their_weights() -> None:
     model = MODELS.build("complex", {"rank": 3, "init_scale": 1.0}, SIZES).double()
     tails, relations = stepped(model, {"tails": 1.0}), stepped(model, {"tails": 0.0, "relations": 1.0})
     assert stepped(model, {"tails": 2.0, "relations": 0.25}) == pytest.approx(2 * tails + 0.25 * relations)
+
+
+@pytest.mark.parametrize(("name", "hole"), [("complex", "relations"), ("tcomplex", "times")])
+def test_a_share_of_the_facts_stands_for_all_of_them(name: str, hole: Hole) -> None:
+    """The mean of many draws is the loss over all facts, and so are the gradients; one draw follows from its seed."""
+    torch.manual_seed(0)
+    model = MODELS.build(name, {"rank": 3, "init_scale": 1.0}, SIZES).double()
+    whole = stepped(model, {"tails": 0.0, hole: 0.7})
+    tables = [table for table in model.parameters() if isinstance(table, Table)]
+    slopes = [table.gradient().clone() for table in tables]
+    for table in tables:
+        table.forget()
+    draws = [stepped(model, {"tails": 0.0, hole: 0.7}, share=0.3, seed=seed) for seed in range(600)]
+    assert np.std(draws) > 0
+    assert np.mean(draws) == pytest.approx(whole, abs=4 * np.std(draws) / np.sqrt(len(draws)))
+    for table, slope in zip(tables, slopes, strict=True):
+        torch.testing.assert_close(table.gradient() / len(draws), slope, rtol=0.2, atol=0.1 * float(slope.abs().max()))
+    assert stepped(model, {"tails": 0.0, hole: 0.7}, share=0.3, seed=5) == draws[5]
 
 
 class Moved(Model):

@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,8 @@ from dura.data.questions import Questions
 from dura.models import MODELS, Model
 from dura.records import RunFolder
 from dura.runs.api import choose
-from dura.runs.build import questions_of
+from dura.runs.build import complete, questions_of
+from dura.runs.presets import preset
 from dura.runs.run import resume, train
 from dura.runs.store import read_graph
 from dura.runs.trained import Trained, open_run
@@ -115,6 +117,49 @@ def test_a_run_folder_from_before_there_were_times_still_opens(tmp_path: Path) -
     opened = dura.open(tmp_path / "run")
     assert opened.graph.digest == graph.digest
     assert opened.evaluate().to_dict() == fitted.evaluate().to_dict()
+
+
+@pytest.mark.parametrize("model", ["tcomplex", "tntcomplex", "trescal"])
+def test_times_that_start_at_ones_leave_relations_as_they_are(model: str) -> None:
+    """At first every time asks the same; the other tables start as they would otherwise."""
+    made = {}
+    for start in ("random", "ones"):
+        torch.manual_seed(4)
+        made[start] = MODELS.build(model, {"rank": 5, "time_init": start}, GRAPHS["points"].sizes)
+    for name, table in made["random"].named_parameters():
+        assert torch.equal(table, dict(made["ones"].named_parameters())[name]) == (name != "times")
+    head, relation = torch.tensor([0, 0, 0]), torch.tensor([1, 1, 1])
+    with torch.no_grad():
+        queries = {start: one.query(head, relation, torch.tensor([0, 1, 2])) for start, one in made.items()}
+    assert torch.allclose(queries["ones"][0], queries["ones"][2])
+    assert not torch.allclose(queries["random"][0], queries["random"][2])
+
+
+def test_trescal_by_name_starts_at_ones_and_settings_that_do_not_say_so_start_at_random() -> None:
+    chosen = choose(None, dated=True, model="trescal")
+    assert chosen.model.options == {"rank": 200, "time_init": "ones"}
+    assert choose(None, dated=True, model="trescal", settings={"model.time_init": "random"}).model.options == {
+        "rank": 200,
+        "time_init": "random",
+    }
+    assert complete(preset("yago15k/trescal-dura1")).model.options["time_init"] == "random"
+    with pytest.raises(BadInput, match="model.time_init"):
+        MODELS.build("trescal", {"time_init": "zeros"}, GRAPHS["points"].sizes)
+
+
+def test_time_as_a_term_and_smoothness_of_tntcomplex_train_by_settings_alone() -> None:
+    chosen = {"model.name": "tntcomplex", "smoothness.weight": 0.01, "smoothness.p": 4, "terms.times": 0.5}
+    settings = quick(**chosen).with_component("regularizer", "dura1")
+    losses: list[float] = []
+
+    class Ear:
+        def step(self, progress: Any, steps: int) -> None: ...
+        def notice(self, sentence: str) -> None: ...
+        def epoch(self, record: dict[str, Any]) -> None:
+            losses.append(record["loss"])
+
+    train(settings, GRAPHS["points"], listeners=(Ear(),))
+    assert losses[-1] < losses[0]
 
 
 # -- resume -------------------------------------------------------------------------------------------------------------

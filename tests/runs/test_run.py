@@ -81,6 +81,21 @@ def test_an_interrupted_run_resumes_bit_equal(tmp_path: Path, after: int) -> Non
     assert last[0].read_bytes() == last[1].read_bytes()
 
 
+@pytest.mark.parametrize("regularizer", ["dura", "er", "ivr"])
+def test_relations_as_a_term_with_a_sample_resume_bit_equal(tmp_path: Path, regularizer: str) -> None:
+    """What a step draws, entities and facts, follows from its number. The loss falls."""
+    settings = quick(**{"terms.relations": 2.0, "terms.share": 0.4}).with_component("regularizer", regularizer)
+    settings = settings.with_values({"candidates.name": "sample", "candidates.samples": 9})
+    whole = train(settings, GRAPH, tmp_path / "whole")
+    calls = iter(range(10_000))
+    with pytest.raises(Interrupted):
+        train(settings, GRAPH, tmp_path / "cut", stopped=lambda: next(calls) >= 7)
+    again = resume(tmp_path / "cut")
+    assert all(torch.equal(table, tables(again)[name]) for name, table in tables(whole).items())
+    epochs = [r["loss"] for r in RunFolder.open(tmp_path / "whole").records() if r["kind"] == "epoch"]
+    assert epochs[-1] < epochs[0]
+
+
 def test_resuming_a_finished_run_changes_nothing(tmp_path: Path) -> None:
     first = train(quick(), GRAPH, tmp_path / "run")
     again = resume(tmp_path / "run")

@@ -16,8 +16,10 @@ from dura.__main__ import app
 from dura.data.graph import Graph
 from dura.encoders.vectors import read_vectors
 from dura.evaluation import rank
-from dura.models.ensemble import Ensemble
-from dura.runs.ensemble import Fitting, ensemble, examples
+from dura.inference.adaptive import Fitting, examples
+from dura.models.combined import Adaptive
+from dura.records import RunFolder
+from dura.runs.combining import combine
 from dura.runs.texts import encode_graph, kept_vectors, texts_of
 from dura.runs.trained import Trained
 from dura.types import BadInput
@@ -135,17 +137,17 @@ def test_texts_are_not_trained_and_the_network_is(runs: Path) -> None:
 # -- the ensemble -------------------------------------------------------------------------------------------------------
 
 
-def both(runs: Path, best: int = 20) -> tuple[Ensemble, list[Trained]]:
+def both(runs: Path, best: int = 20) -> tuple[Adaptive, list[Trained]]:
     opened = [dura.open(runs / name) for name in ("star", "rotate")]
-    return Ensemble(opened[0].model, opened[1].model, torch.tensor([4]), best), opened
+    return Adaptive(opened[0].model, opened[1].model, torch.tensor([4]), best), opened
 
 
-def literal_mixture(model: Ensemble, h: int, r: int, t: int) -> float:
+def literal_mixture(model: Adaptive, h: int, r: int, t: int) -> float:
     """α·s₁ + (1 − α)·s₂ of one fact, from the scores of all entities."""
     head, relation = torch.tensor([h]), torch.tensor([r])
-    raw = [one.score_all(head, relation)[0].double() for one in (model.first, model.second)]
+    raw = [one.score_all(head, relation)[0].double() for one in model.models]
     s1, s2 = (float((scores[t] - scores.min()) / (scores.max() - scores.min())) for scores in raw)
-    rows = model.first.targets()
+    rows = model.models[0].targets()
     assert isinstance(rows, torch.Tensor)
     near = rows[sorted(range(len(rows)), key=lambda e: -float(raw[0][e]))[: model.best]].double()
     similar = (near @ near.T).mean()
@@ -184,7 +186,7 @@ def test_negatives_of_an_ensemble_are_not_known_in_train_or_valid(runs: Path, um
     with model.answering():
         drawn = examples(model, umls, Fitting(best=20))
         h, r, t = umls.valid[np.random.default_rng(0).permutation(len(umls.valid))[0]].tolist()
-        scores = model.first.score_all(torch.tensor([h]), torch.tensor([r]))[0]
+        scores = model.models[0].score_all(torch.tensor([h]), torch.tensor([r]))[0]
     assert drawn.scores.shape == (2 * len(umls.valid), 2, 16)
     assert drawn.side.tolist() == [0] * len(umls.valid) + [1] * len(umls.valid)
     assert float(drawn.scores[0, 0, 0]) == pytest.approx(float(scores[t]), abs=1e-5)
@@ -196,8 +198,11 @@ def test_an_ensemble_is_fitted_ranked_and_kept(runs: Path, tmp_path: Path) -> No
     arguments = ["ensemble", str(runs / "star"), str(runs / "rotate"), "--out", str(tmp_path / "both"), "--best", "20"]
     done = CliRunner().invoke(app, [*arguments, "--json"])
     assert done.exit_code == 0, done.output
-    result, kept = json.loads(done.stdout), json.loads((tmp_path / "both" / "ensemble.json").read_text())
-    assert result["mrr"] == kept["mrr"] and result["protocol"]["sides"] == "both" and kept["fitting"]["margin"] == 0.6
+    result, kept = json.loads(done.stdout), json.loads((tmp_path / "both" / "combined.json").read_text())
+    (record,) = [r for r in RunFolder.open(tmp_path / "both").records() if r["kind"] == "evaluation"]
+    assert result["mrr"] == record["mrr"] and result["protocol"]["sides"] == "both"
+    assert kept["fit"] == "adaptive" and kept["fitting"]["margin"] == 0.6
+    assert dura.open(tmp_path / "both").evaluate().mrr == pytest.approx(result["mrr"], abs=1e-6)
     weights = load_file(tmp_path / "both" / "weights.safetensors")["weights"]
     assert weights.shape == (2, 24 + 6) and not torch.equal(weights[0], weights[1])
     alone = [dura.open(runs / name).evaluate().mrr for name in ("star", "rotate")]
@@ -208,4 +213,4 @@ def test_an_ensemble_is_fitted_ranked_and_kept(runs: Path, tmp_path: Path) -> No
 def test_runs_of_other_graphs_are_refused(runs: Path, tmp_path: Path) -> None:
     dura.fit(dura.load("nations"), model="rotate", rank=4, epochs=1, progress=False).save(tmp_path / "nations")
     with pytest.raises(BadInput, match="other graphs"):
-        ensemble(runs / "star", tmp_path / "nations", tmp_path / "both")
+        combine([runs / "star", tmp_path / "nations"], tmp_path / "both", fit="adaptive")

@@ -68,6 +68,7 @@ def factors_of(model: Any, pairs: Tensor, question: Tensor, answers: Tensor) -> 
         complex=family.complex,
         read_tail=lambda: tail,
         read_reverse=lambda: family.adjoint(tail, relations.at(question)),
+        read_onward=lambda: family.apply(tail, relations.at(question)),
         read_relation=relation_and_counts,
     )
 

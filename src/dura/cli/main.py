@@ -15,10 +15,10 @@ from typer.core import TyperGroup
 from dura import world
 from dura.cli import (
     calibrate,
+    combine,
     data,
     demo,
     discover,
-    ensemble,
     evaluate,
     explain,
     export,
@@ -104,7 +104,8 @@ def program(*others: Callable[..., None]) -> typer.Typer:
     app.command()(export.export)
     app.command()(index.index)
     app.command()(text.text)
-    app.command()(ensemble.ensemble)
+    app.command()(combine.combine)
+    app.command()(combine.ensemble)
     app.command()(report.report)
     app.add_typer(data.app, name="data")
     app.command()(reproduce.reproduce)

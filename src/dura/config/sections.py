@@ -102,9 +102,13 @@ class TermSettings:
     times: float = _least(0.0, 0, LARGEST)
     rejected: float = _least(1.0, 0, LARGEST)
     """How much each rejected fact counts, compared with a training fact of the same batch. Only for reviewed graphs."""
+    share: float = 1.0
+    """The share of a step's facts whose relation or time is asked for, drawn anew in each step."""
 
     def __post_init__(self) -> None:
         _check_fields(self, "terms")
+        if not 0 < self.share <= 1:
+            raise BadInput(f"terms.share is {self.share}, but it is more than 0 and at most 1")
         if not (self.tails or self.relations or self.times):
             raise BadInput("all weights in terms are zero, so there is nothing to train; set terms.tails = 1")
 

@@ -145,6 +145,7 @@ class SemanticMatching(Model):
             complex=self.family.complex,
             read_tail=tail,
             read_reverse=lambda: self.family.adjoint(tail(), relations.at(question)),
+            read_onward=lambda: self.family.apply(tail(), relations.at(question)),
             read_relation=relation_and_counts,
             read_tail_squares=lambda *weights: self.family.tail_squares(tail(), relations, question, weights),
         )

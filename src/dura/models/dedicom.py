@@ -86,7 +86,11 @@ class DEDICOM(Model):
             d = self.times.read(distinct.remainder(self.sizes.times))
             return (d[:, :, None] * self.relations.read(own) * d[:, None, :],), counts.to(d.dtype)
 
-        return replace(super().factors(head, relation, question, answers, time), read_relation=relation_and_counts)
+        def onward() -> Tensor:
+            return self._turned(self.entity.read(answers), relation[question], time[question], back=False)
+
+        both = super().factors(head, relation, question, answers, time)
+        return replace(both, read_relation=relation_and_counts, read_onward=onward)
 
     def alternate(self, facts: IntArray, first: bool, ridge: float, newton: int) -> tuple[float, float]:
         """A sweep of ASALSAN, see `dura.models.asalsan`. The loss is the squared error divided by the number of facts."""

@@ -6,8 +6,9 @@ combined once, even if many facts share it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -27,6 +28,10 @@ def check_times(sizes: Sizes) -> None:
         )
 
 
+TimeStart = Literal["random", "ones"]
+"""How the rows of times start: like all other tables, or as ones, so that at first a relation is the same at all times."""
+
+
 class Temporal(SemanticMatching):
     """Adds a table of times. `relation` says what ρ is."""
 
@@ -34,9 +39,19 @@ class Temporal(SemanticMatching):
     apart = True
     holes: tuple[Ask, ...] = ("relations", "times")
 
-    def __init__(self, sizes: Sizes, rank: int, init_scale: float, comparator: Meeting = "dot") -> None:
+    def __init__(
+        self,
+        sizes: Sizes,
+        rank: int,
+        init_scale: float,
+        comparator: Meeting = "dot",
+        time_init: TimeStart = "random",
+    ) -> None:
         check_times(sizes)
         super().__init__(sizes, rank, init_scale, comparator)
+        if time_init == "ones" and not self.times.is_meta:
+            with torch.no_grad():
+                self.times.zero_()[..., :: 2 if self.family.complex else 1] = 1
 
     def add_tables(self) -> None:
         """One row per time, shaped like a relation."""
@@ -84,8 +99,15 @@ class TComplEx(Temporal):
 
     family = ComplexDiagonal()
 
-    def __init__(self, sizes: Sizes, rank: int = 200, init_scale: float = 1e-2, comparator: Meeting = "dot") -> None:
-        super().__init__(sizes, rank, init_scale, comparator)
+    def __init__(
+        self,
+        sizes: Sizes,
+        rank: int = 200,
+        init_scale: float = 1e-2,
+        comparator: Meeting = "dot",
+        time_init: TimeStart = "random",
+    ) -> None:
+        super().__init__(sizes, rank, init_scale, comparator, time_init)
 
     def relation(self, relation: Tensor, time: Tensor | None = None) -> Relations:
         """The distinct pairs (r, τ), each combined once, and the pair of each item."""
@@ -121,9 +143,18 @@ class TRESCAL(Temporal):
     """h (R∘T) tᵀ with a full matrix per time: |T|·d² numbers."""
 
     family = Dense()
+    # Not the default of the constructor: settings of older runs and presets do not say how their times start.
+    defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"model": {"time_init": "ones"}}
 
-    def __init__(self, sizes: Sizes, rank: int = 100, init_scale: float = 0.0, comparator: Meeting = "dot") -> None:
-        super().__init__(sizes, rank, init_scale, comparator)
+    def __init__(
+        self,
+        sizes: Sizes,
+        rank: int = 100,
+        init_scale: float = 0.0,
+        comparator: Meeting = "dot",
+        time_init: TimeStart = "random",
+    ) -> None:
+        super().__init__(sizes, rank, init_scale, comparator, time_init)
 
     def relation(self, relation: Tensor, time: Tensor | None = None) -> Relations:
         """ρ = R∘T, computed where it is needed: there are nearly as many pairs of relation and time as questions."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -36,6 +37,8 @@ class Term:
     ask: Hole
     loss: Loss
     candidates: Candidates
+    share: float = 1.0
+    """The share of the facts that a step asks, if the hole is a relation or a time. The others are asked in other epochs."""
 
 
 class Objective:
@@ -231,7 +234,9 @@ class _Whole:
 
 def _between(term: Term, model: Model, query: Tensor, deal: Deal, seed: int) -> tuple[Tensor, Tensor]:
     """(head, ?, tail) or (head, relation, tail, ?): every fact is one question, over all relations or all times."""
-    each, facts = deal.mine.one_by_one(), deal.facts
+    each = _drawn(deal.mine.one_by_one(), term.share, seed)
+    # Those that were drawn stand for the others, so the mean stays the same.
+    facts = deal.facts * each.facts / max(1, deal.mine.facts)
     ask: Literal["relations", "times"] = "relations" if term.ask == "relations" else "times"
     hole = each.relation if ask == "relations" else each.time
     if hole is None:
@@ -257,8 +262,19 @@ def _between(term: Term, model: Model, query: Tensor, deal: Deal, seed: int) -> 
     return loss, query.new_zeros(())
 
 
-def objective_of(weights: dict[Hole, float], loss: Loss, candidates: Candidates) -> Objective:
-    """The objective of the settings: tails with this loss and these candidates, relations and times by softmax over all."""
+def _drawn(each: Questions, share: float, seed: int) -> Questions:
+    """Some of the facts, drawn without replacement. Every fact has all relations as rivals, so its products are all the cost."""
+    if share == 1 or not each.facts:
+        return each
+    rng = np.random.default_rng([seed, world.grid().rank])
+    return each.take(np.sort(rng.choice(each.facts, math.ceil(share * each.facts), replace=False)))
+
+
+def objective_of(weights: dict[Hole, float], loss: Loss, candidates: Candidates, share: float = 1.0) -> Objective:
+    """The objective of the settings: tails with this loss and these candidates, relations and times by softmax over all.
+
+    A step asks a `share` of its facts for relations and times.
+    """
     if reason := loss.refusal(candidates.kind):
         raise BadInput(f"the loss cannot be used with these candidates: {reason}")
     for hole, weight in weights.items():
@@ -267,7 +283,7 @@ def objective_of(weights: dict[Hole, float], loss: Loss, candidates: Candidates)
     if not any(weights.values()):
         raise BadInput("all weights of terms are zero, so there is nothing to train")
     terms = [
-        Term(weight, hole, loss, candidates) if hole == "tails" else Term(weight, hole, Softmax(), All())
+        Term(weight, hole, loss, candidates) if hole == "tails" else Term(weight, hole, Softmax(), All(), share)
         for hole, weight in weights.items()
         if weight
     ]

@@ -12,6 +12,7 @@ RUN/
   records.jsonl                 append-only, one JSON object per line
   checkpoints/                  see `dura.training.checkpoint`
   calibration.json              what turns scores into probabilities (optional; see `dura.inference.calibration`)
+  combined.json                 which runs answer together, and weights.safetensors how (see `dura.runs.combining`)
   cache/                        questions of a large graph (see `dura.data.kept`); may be deleted
   .lock .lock.pid               one process per run folder
 ```
@@ -24,12 +25,13 @@ name in the list in `folder`.
 
 from __future__ import annotations
 
-from dura.records.folder import FORMAT, GRAPH, PACKED, PLAIN, RunFolder, clear_leftovers
+from dura.records.folder import COMBINED, FORMAT, GRAPH, PACKED, PLAIN, RunFolder, clear_leftovers
 from dura.records.kinds import best_epoch, curve, exported_as
 from dura.records.reading import Damage, Missing, read_bytes, read_json, read_names, read_pairs, remedy
 from dura.records.writing import disk_error, write_atomic
 
 __all__ = [
+    "COMBINED",
     "FORMAT",
     "GRAPH",
     "PACKED",

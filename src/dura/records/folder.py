@@ -30,9 +30,9 @@ from dura.text import MOST_TOML, parse_json, shown
 from dura.types import BadInput, DuraError, __version__
 from dura.words import finite
 
-PLAIN, PACKED = 1, 2
-"""The format of run folders, and the format of those with packed tables. Older programs refuse the second one."""
-FORMAT = PACKED
+PLAIN, PACKED, COMBINED = 1, 2, 3
+"""The format of run folders, of those with packed tables, and of combinations of runs. Older programs refuse the newer ones."""
+FORMAT = COMBINED
 """The newest format that this program reads."""
 
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
@@ -51,6 +51,8 @@ _MAKING = {
         "relation-descriptions.tsv",
         "facts.safetensors",
         "reviews.csv",
+        "combined.json",
+        "weights.safetensors",
     ),
     *("checkpoints", ".lock", ".lock.pid", "run.json"),
 }
@@ -178,6 +180,11 @@ class RunFolder:
         except BadInput as error:
             raise Damage(f"{path} is damaged: {error}") from None
         return about
+
+    @property
+    def combined(self) -> bool:
+        """True if the folder is a combination of runs, which has no tables of its own."""
+        return bool(self.about()["format"] == COMBINED)
 
     # -- records.jsonl --------------------------------------------------------------------------------------
 

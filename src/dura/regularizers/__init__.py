@@ -1,8 +1,8 @@
 """Regularizers: sums over the facts of a batch, divided by their number.
 
 A regularizer sees `Factors`, never a model. The room may touch tables, registry and types. To add one, write a class whose
-constructor is its settings in `forms` and a row in `REGULARIZERS`, or an entry point of the group `dura.regularizers` in your own
-package. The weights of a loss never apply here.
+constructor is its settings in `forms` (or in `relatives`, if it is another paper's) and a row in `REGULARIZERS`, or an entry
+point of the group `dura.regularizers` in your own package. The weights of a loss never apply here.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ REGULARIZERS: Registry[Regularizer] = Registry(
         "dura2": "dura.regularizers.forms:DURA2",
         "dura12": "dura.regularizers.forms:DURA12",
         "reg-p1": "dura.regularizers.forms:RegP1",
+        "er": "dura.regularizers.relatives:ER",
+        "ivr": "dura.regularizers.relatives:IVR",
     },
     "dura.regularizers.forms:Regularizer",
 )

@@ -26,6 +26,7 @@ from dura.data.questions import Questions
 from dura.data.reviews import Reviews
 from dura.inference.found import Found
 from dura.inference.judge import Judged, judge
+from dura.models.combined import refuse_combined
 from dura.records import Damage, Missing, RunFolder, best_epoch, read_bytes, read_json, remedy, write_atomic
 from dura.runs.store import read_graph, read_settings
 from dura.training.progress import Interrupted
@@ -66,6 +67,7 @@ def audit(
     stopped: Stopped = lambda: False,
 ) -> Found:
     """The `top` least plausible training facts, most doubtful first. Facts that people have accepted are left out."""
+    refuse_combined(trained.model, "trained again to audit its facts")
     if isinstance(top, bool) or not isinstance(top, int) or top < 1:
         raise BadInput(f"top is {top!r}, but it must be a whole number of at least 1")
     if jobs < 1 or (jobs > 1 and trained.path is None):

@@ -17,7 +17,7 @@ from dura.config import Component, Experiment
 from dura.data.graph import Graph
 from dura.data.questions import Questions
 from dura.models import MODELS, Dot, Model, SemanticMatching, adopt
-from dura.objectives import CANDIDATES, LOSSES, Objective, objective_of
+from dura.objectives import CANDIDATES, LOSSES, Hole, Objective, objective_of
 from dura.objectives.rejected import Rejected
 from dura.registry import Registry
 from dura.regularizers import REGULARIZERS, Regularizer, Smoothness
@@ -107,7 +107,8 @@ def build_objective(experiment: Experiment) -> Objective:
             f"the loss {experiment.loss.name!r} needs all answers of a question at once: set training.batching = 'questions'"
         )
     terms = experiment.terms
-    return objective_of({"tails": terms.tails, "relations": terms.relations, "times": terms.times}, loss, candidates)
+    weights: dict[Hole, float] = {"tails": terms.tails, "relations": terms.relations, "times": terms.times}
+    return objective_of(weights, loss, candidates, terms.share)
 
 
 ELEMENTWISE = ("adagrad", "adam", "adamw", "adamax", "nadam", "radam", "sgd", "rmsprop", "adadelta", "rprop", "asgd")

@@ -17,6 +17,7 @@ from dura.analysis.sparsity import entity_tables, thresholds
 from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.models import Model, adopt
+from dura.models.combined import refuse_combined
 from dura.records import PACKED, PLAIN, RunFolder, clear_leftovers
 from dura.runs.build import blank_model
 from dura.runs.store import write_graph
@@ -44,6 +45,7 @@ def export(
     comes from, if it has one.
     """
     out = Path(path)
+    refuse_combined(model, "exported or saved")
     check_free(out, source)
     tensors, packed = _stored(model, sparse, dtype)
     folder = RunFolder.create(out)

@@ -25,6 +25,7 @@ from dura.data.graph import Graph
 from dura.data.questions import Questions
 from dura.data.readers import ReadOptions, read_sheet
 from dura.models import Model, adopt
+from dura.models.combined import refuse_combined
 from dura.regularizers import REGULARIZERS
 from dura.runs.build import blank_model, build_objective, questions_of, torch_settings
 from dura.runs.calibrations import again
@@ -89,6 +90,7 @@ def fold_in(
     `facts` is a file, a database, or rows in memory (see `dura.from_facts`). With `out` the new run is written into this folder.
     """
     world.alone("fold-in")
+    refuse_combined(trained.model, "extended by new entities")
     if out is not None:
         check_free(out, trained.path, "to fold in to", "folded in to")
     tables = entity_rows(trained.model, trained.experiment)

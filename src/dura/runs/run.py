@@ -106,6 +106,8 @@ def resume_run(
 ) -> Trained:
     """Continue a run that was stopped, with its own settings."""
     folder, trackers = RunFolder.open(path), open_trackers(track if world.leads() else ())
+    if folder.combined:
+        raise BadInput(f"{path} is a combination of runs, which is not trained; continue one of its members")
     experiment, graph = read_settings(folder), str(folder.about()["graph"]["name"])
     join_for(fitting(experiment))
     with _listening(experiment, path.name, graph, path, progress, trackers, stopping) as (listeners, stopped):

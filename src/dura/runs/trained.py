@@ -348,6 +348,10 @@ def open_run(path: str | Path, device: str = "cpu") -> Trained:
     from dura.training.checkpoint import Checkpoints
 
     folder = RunFolder.open(Path(path))
+    if folder.combined:
+        from dura.runs.combining import open_combined
+
+        return open_combined(folder, device)
     experiment, graph = read_settings(folder), read_graph(folder)
     check_checkpoints(folder, experiment, graph.sizes)
     checkpoints = Checkpoints(folder.path / "checkpoints")

@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from dura.data.graph import Graph
+from dura.models.combined import refuse_combined
 from dura.records import disk_error, write_atomic
 from dura.runs.shapes import KINDS, Kind, rows_per_name
 from dura.tables import Packed
@@ -66,6 +67,7 @@ def export_vectors(
     trained: Trained, out: Path, form: Form, *, binary: bool = False, notify: Callable[[str], None] | None = None
 ) -> list[Written]:
     """Write all tables of a run with their names into a new folder. `binary` is for word2vec."""
+    refuse_combined(trained.model, "exported")
     if form not in get_args(Form):
         raise BadInput(f"the format {form!r} is not known; known are {', '.join(get_args(Form))}")
     if binary and form != "word2vec":

@@ -73,13 +73,13 @@ def ensemble_runs(
     tell: Callable[[Any], None],  # noqa: ARG001
 ) -> dict[str, Any]:
     """Let two runs answer together and rank the test facts. Returns what `dura ensemble --json` prints. `out` is made anew."""
-    from dura.runs.ensemble import ensemble
+    from dura.runs.combining import combine_and_rank
 
     def progress(_done: int, _all: int) -> None:
         if stopped():
             raise Interrupted(f"the ensemble of {first} and {second} was stopped")
 
     shutil.rmtree(out, ignore_errors=True)  # what a process that was killed has left
-    result = ensemble(Path(first), Path(second), Path(out), progress=progress)
+    _, result = combine_and_rank([Path(first), Path(second)], Path(out), fit="adaptive", progress=progress)
     document: dict[str, Any] = finite({**result.to_dict(), "first": first, "second": second, "out": out})
     return document
