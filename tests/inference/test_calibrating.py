@@ -44,7 +44,7 @@ def test_no_test_fact_takes_part_in_fitting(graph: Graph) -> None:
 
 def test_each_valid_fact_is_asked_as_if_it_alone_were_missing() -> None:
     graph = random_graph(entities=8, facts=150)
-    questions, known, others = questions_of_valid(graph, 10**6)
+    questions, known, others, *_ = questions_of_valid(graph, 10**6)
     assert len(questions) == 2 * len(graph.valid)
     half, facts = len(graph.relations), {tuple(f) for f in np.concatenate([graph.train, graph.valid]).tolist()}
     valid = {tuple(f) for f in graph.valid.tolist()}
@@ -63,7 +63,7 @@ def test_each_valid_fact_is_asked_as_if_it_alone_were_missing() -> None:
 def test_observed_numbers_are_those_of_single_facts() -> None:
     graph = random_graph()
     model = built("complex", graph.sizes, rank=4, seed=2).double()
-    questions, known, _ = asked = questions_of_test(graph, 10**6)
+    questions, known, *_ = asked = questions_of_test(graph, 10**6)
     seen = observe(model, asked, 0.7, thresholds=lambda relation, *_: np.zeros((len(relation), 1)))
     at = 3
     h, r = torch.tensor([int(questions.head[at])]), torch.tensor([int(questions.relation[at])])

@@ -71,7 +71,7 @@ def _library() -> None:
 
 def fit_temperature(model: Model, graph: Graph) -> float:
     """The temperature at which the shares of the valid answers are largest (in the mean of their logs)."""
-    questions, known, _ = questions_of_valid(graph, SAMPLE)
+    questions, known, *_ = questions_of_valid(graph, SAMPLE)
     unit = 0.0
     grid = np.geomspace(0.02, 20, 25)
     logs, facts = np.zeros(len(grid)), 0

@@ -142,6 +142,21 @@ class Calibration:
         lowered: FloatArray = p * factor[:, None]
         return lowered
 
+    def told(
+        self, relation: IntArray, known: IntArray, total: FloatArray, scores: FloatArray, others: IntArray
+    ) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """The probability [m, k] of each new answer as users see it, and whether it contradicts a known answer.
+
+        `others` [m, k] is how many answers are known to the other question of each fact: that for which the answer is given. A
+        fact may contradict one of these too. Then its probability is at most the share of second answers of that question.
+        """
+        p, second = self.probabilities(relation, known, total, scores), np.asarray(self.second)
+        half = len(second) // 2
+        other = np.broadcast_to(((np.asarray(relation) + half) % (2 * half))[:, None], others.shape)
+        against = self.contradicts(other, others)
+        marks: NDArray[np.bool_] = self.contradicts(relation, known)[:, None] | against
+        return np.where(against, np.minimum(p, second[other]), p), marks
+
     def contradicts(self, relation: IntArray, known: IntArray) -> NDArray[np.bool_]:
         """Whether a new answer contradicts a known one [m]: the relation is functional, and the question has a known answer."""
         functional = np.asarray(self.second)[relation] <= FUNCTIONAL
