@@ -56,7 +56,8 @@ def test_what_was_judged_is_not_suggested_again(run: Trained, tmp_path: Path) ->
         shown = model.predict(tail=tail, relation=relation, k=99, known=True)
         assert {a.entity: a.known for a in shown}[accepted["head"]]
         asked = [(fact["head"], fact["relation"], fact["tail"]) for fact in (accepted, refused)]
-        assert [fact.known for fact in model.scored(asked)] == [True, False]
+        assert [(fact.known, fact.rejected) for fact in model.scored(asked)] == [(True, False), (False, True)]
+        assert str(model.scored(asked)[1]).endswith("(rejected)")
     assert run.evaluate().mrr == dura.open(run.path).evaluate().mrr
 
 
