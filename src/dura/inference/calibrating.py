@@ -15,7 +15,17 @@ from numpy.typing import NDArray
 from dura.data.categories import relation_categories
 from dura.data.graph import Graph
 from dura.data.questions import Questions
-from dura.inference.calibration import LEVELS, LOWEST, Calibration, Scale, Sets, share_logits, sigmoid, totals
+from dura.inference.calibration import (
+    LEVELS,
+    LOWEST,
+    Calibration,
+    Scale,
+    Sets,
+    against_others,
+    share_logits,
+    sigmoid,
+    totals,
+)
 from dura.inference.observing import MOST, Observed, Pairs, Progress, blocks, observe, pairs, questions_of_valid
 from dura.models import Model
 from dura.types import BadInput, DuraError, FloatArray, IntArray
@@ -44,9 +54,9 @@ def calibrate(model: Model, graph: Graph, *, checkpoint: str = "", progress: Pro
     seen = observe(model, questions_of_valid(graph, MOST), temperature, progress=progress)
     if not len(seen.truth):
         raise BadInput("every valid fact of this run is also a train fact, so nothing can be fitted on them")
-    weights, answers, levels = _fit_answers(graph, seen, temperature)
-    fact_weights, facts = _fit_facts(graph, pairs(model, graph, "valid"))
     second, asked = _of_train(graph)
+    weights, answers, levels = _fit_answers(graph, seen, temperature, np.asarray(second))
+    fact_weights, facts = _fit_facts(graph, pairs(model, graph, "valid"))
     return Calibration(
         temperature=temperature,
         answer_weights=weights,
@@ -95,10 +105,15 @@ def _peak(x: FloatArray, y: FloatArray) -> float:
     return float(np.exp(x[i] + np.clip(moved, -1, 1) * (x[1] - x[0])))
 
 
-def _fit_answers(graph: Graph, seen: Observed, temperature: float) -> tuple[list[float], Scale, FloatArray]:
-    """The weights for all relations, the maps of groups, and the level of each true answer."""
+def _fit_answers(
+    graph: Graph, seen: Observed, temperature: float, second: FloatArray
+) -> tuple[list[float], Scale, FloatArray]:
+    """The weights for all relations, the maps of groups, and the level of each true answer.
+
+    Answers that contradict what is known about themselves have a rule of their own, and do not lower the others.
+    """
     counted = np.log1p(seen.known.astype(np.float64))
-    there = np.isfinite(seen.scores)
+    there = np.isfinite(seen.scores) & ~against_others(second, seen.relation, seen.across)
     relation = np.broadcast_to(seen.relation[:, None], there.shape)[there]
 
     def columns(scores: FloatArray, at: IntArray | slice = slice(None)) -> NDArray[Any]:

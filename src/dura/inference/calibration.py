@@ -151,17 +151,15 @@ class Calibration:
         fact may contradict one of these too. Then its probability is at most the share of second answers of that question.
         """
         p, second = self.probabilities(relation, known, total, scores), np.asarray(self.second)
-        half = len(second) // 2
-        other = np.broadcast_to(((np.asarray(relation) + half) % (2 * half))[:, None], others.shape)
-        against = self.contradicts(other, others)
+        against = against_others(second, np.asarray(relation), others)
         marks: NDArray[np.bool_] = self.contradicts(relation, known)[:, None] | against
-        return np.where(against, np.minimum(p, second[other]), p), marks
+        half = len(second) // 2
+        most = second[(np.asarray(relation) + half) % (2 * half)][:, None]
+        return np.where(against, np.minimum(p, most), p), marks
 
     def contradicts(self, relation: IntArray, known: IntArray) -> NDArray[np.bool_]:
         """Whether a new answer contradicts a known one [m]: the relation is functional, and the question has a known answer."""
-        functional = np.asarray(self.second)[relation] <= FUNCTIONAL
-        marked: NDArray[np.bool_] = functional & (np.asarray(known) > 0)
-        return marked
+        return _contradicting(np.asarray(self.second), np.asarray(relation), np.asarray(known))
 
     def least_score(self, relation: IntArray, known: IntArray, total: FloatArray, coverage: float) -> FloatArray:
         """The score [m] from which on a new answer belongs to the set that covers a missing answer with this probability."""
@@ -208,6 +206,22 @@ class Calibration:
         kinds: dict[str, type[Scale | Sets]] = {"answers": Scale, "facts": Scale, "sets": Sets}
         found |= {name: kind(**{f.name: found[name][f.name] for f in fields(kind)}) for name, kind in kinds.items()}
         return cls(**{f.name: found[f.name] for f in fields(cls)})
+
+
+def _contradicting(second: FloatArray, relation: IntArray, known: IntArray) -> NDArray[np.bool_]:
+    marked: NDArray[np.bool_] = (second[relation] <= FUNCTIONAL) & (known > 0)
+    return marked
+
+
+def against_others(second: FloatArray, relation: IntArray, others: IntArray) -> NDArray[np.bool_]:
+    """Which answers [m, k] contradict what is known about themselves: the known answers [m, k] of their other questions.
+
+    >>> against_others(np.array([0.5, 0.01]), np.array([0, 1]), np.array([[0, 1], [0, 1]])).tolist()
+    [[False, True], [False, False]]
+    """
+    half = len(second) // 2
+    other = np.broadcast_to(((relation + half) % (2 * half))[:, None], others.shape)
+    return _contradicting(second, other, others)
 
 
 def totals(scores: Tensor, temperature: float) -> Tensor:
