@@ -79,6 +79,8 @@ def test_an_unknown_option_is_one_sentence(path: tuple[str, ...]) -> None:
         (["predict"], "missing argument 'RUN'"),
         (["predict", "run", "-k", "many"], "invalid value for '-k' / '--k': it must be a whole number"),
         (["predict", "run", "--coverage", "high"], "invalid value for '--coverage': it must be a number"),
+        (["train", "--split", "half"], "'half' is not one of 'random', 'grouped', 'relation', 'time'"),
+        (["train", "--time-unit", "eon"], "'eon' is not one of"),
         (["predict", "a", "b"], "there are too many arguments: (b)"),
         (["predict", "a", "--head"], "option '--head' requires an argument"),
     ],
