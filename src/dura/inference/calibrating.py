@@ -22,6 +22,7 @@ from dura.inference.calibration import (
     Scale,
     Sets,
     against_others,
+    functional,
     share_logits,
     sigmoid,
     totals,
@@ -54,15 +55,16 @@ def calibrate(model: Model, graph: Graph, *, checkpoint: str = "", progress: Pro
     seen = observe(model, questions_of_valid(graph, MOST), temperature, progress=progress)
     if not len(seen.truth):
         raise BadInput("every valid fact of this run is also a train fact, so nothing can be fitted on them")
-    second, asked = _of_train(graph)
-    weights, answers, levels = _fit_answers(graph, seen, temperature, np.asarray(second))
+    second, first, asked = _of_train(graph)
+    weights, answers, levels = _fit_answers(graph, seen, temperature, functional(second, first))
     fact_weights, facts = _fit_facts(graph, pairs(model, graph, "valid"))
     return Calibration(
         temperature=temperature,
         answer_weights=weights,
         answers=answers,
         sets=_fit_sets(graph, seen, levels),
-        second=second,
+        second=second.tolist(),
+        first=first.tolist(),
         fact_weights=fact_weights,
         facts=facts,
         question_weights=_fit_questions(model, graph, seen, temperature, asked),
@@ -106,14 +108,14 @@ def _peak(x: FloatArray, y: FloatArray) -> float:
 
 
 def _fit_answers(
-    graph: Graph, seen: Observed, temperature: float, second: FloatArray
+    graph: Graph, seen: Observed, temperature: float, single: NDArray[np.bool_]
 ) -> tuple[list[float], Scale, FloatArray]:
     """The weights for all relations, the maps of groups, and the level of each true answer.
 
     Answers that contradict what is known about themselves have a rule of their own, and do not lower the others.
     """
     counted = np.log1p(seen.known.astype(np.float64))
-    there = np.isfinite(seen.scores) & ~against_others(second, seen.relation, seen.across)
+    there = np.isfinite(seen.scores) & ~against_others(single, seen.relation, seen.across)
     relation = np.broadcast_to(seen.relation[:, None], there.shape)[there]
 
     def columns(scores: FloatArray, at: IntArray | slice = slice(None)) -> NDArray[Any]:
@@ -203,12 +205,16 @@ def _quantiles(levels: FloatArray) -> list[float]:
     return [float(ordered[place - 1]) if place else LOWEST for place in places]
 
 
-def _of_train(graph: Graph) -> tuple[list[float], list[int]]:
-    """For each relation and direction the share of train questions with a second answer (one added), and their number."""
+def _of_train(graph: Graph) -> tuple[FloatArray, FloatArray, list[int]]:
+    """For each relation and direction: the share of train questions with a second answer (one added), the share of the questions
+    of its entities that have an answer, over all times, and the number of train questions.
+    """
     questions, relations = graph.training_facts, 2 * len(graph.relations)
     asked = np.bincount(questions.relation, minlength=relations)
     several = np.bincount(questions.relation[questions.counts > 1], minlength=relations)
-    return ((several + 1) / (asked + 2)).tolist(), asked.tolist()
+    heads = np.unique(np.stack([questions.relation, questions.head]), axis=1)[0]
+    possible = np.bincount(heads, minlength=relations) * max(1, graph.sizes.times)
+    return (several + 1) / (asked + 2), asked / np.maximum(1, possible), asked.tolist()
 
 
 def _scale(
