@@ -141,7 +141,7 @@ def test_a_large_graph_with_little_time_is_sampled_and_not_searched(monkeypatch:
     assert (little.settings["candidates.name"], little.epochs, little.final_rank) == ("sample", 0, 64)
     assert any("no time for a search" in why for why in little.why)
     much = choose_shape(Experiment(), graph, search=1e6, final=1e6, **ways)  # type: ignore[arg-type]
-    assert (much.search_rank, much.epochs, much.valid) == (400, 23, len(graph.valid))
+    assert (much.search_rank, much.epochs, much.valid) == (400, 10, len(graph.valid))
     assert not any("no time" in why for why in much.why)
     fixed = choose_shape(
         Experiment(), graph, search=20.0, final=100.0, fixed=["candidates.name", "model.rank"], left=1e9

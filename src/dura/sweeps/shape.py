@@ -37,9 +37,6 @@ TRIALS, TOO_FEW = 8, 4
 """The first round should have this many trials, or the rank is made smaller. If it cannot have 4, there is no search."""
 FIRST_STEPS, MOST_FIRST = 500, 10
 """A trial of the first round has at least this many steps, but not more than this many epochs."""
-PLENTY, LONGEST = 20, 4.5
-"""If there is time for more trials than 20, they are longer instead, up to the epochs of the settings divided by 4.5: a setting
-that learns slowly may be the best one in the end."""
 LEAST_VALID = 500
 """The search ranks at least this many valid facts."""
 GROWTH = 2
@@ -141,9 +138,6 @@ def choose_shape(
         epochs, most = 0, final / long / (1 - SEARCH)
         slow = [rank for rank, took in seconds.items() if took > most or rank > int(str(own or 0))]
         search_rank = final_rank = max([rank for rank in seconds if rank not in slow] or [min(seconds)])
-    if epochs:
-        most = math.ceil(base.training.epochs / LONGEST)
-        epochs = max(epochs, min(most, int(search / (PLENTY * seconds[search_rank]))))
     chosen = small.with_value("model.rank", search_rank) if ranks else small
     ranked = valid_seconds(chosen, graph)
     share = min(1.0, 0.3 * epochs * seconds[search_rank] / max(ranked, 1e-9))
