@@ -122,7 +122,11 @@ def test_an_array_among_objects_is_a_bad_line(
     (tmp_path / "mixed.jsonl").write_text(f"{own}\n{other}\n{other}\n{own}\n")
     rows = list(fact_rows(tmp_path / "mixed.jsonl", ReadOptions()))
     assert [(row.line, row.parts[:3]) for row in rows if not row.wrong] == [(1, ("a", "r", "b")), (4, ("a", "r", "b"))]
-    kinds = "an object, but the lines before are arrays" if first == "array" else "an array, but the lines before are objects"
+    kinds = (
+        "an object, but the lines before are arrays"
+        if first == "array"
+        else "an array, but the lines before are objects"
+    )
     assert [(row.line, row.wrong) for row in rows if row.wrong] == [
         (n, f"{kinds}; write all lines in the same way") for n in (2, 3)
     ]

@@ -119,7 +119,8 @@ def test_values_at_the_edge_of_a_range_are_inside_of_it() -> None:
     edge = space["regularizer.lambda2"]
     assert isinstance(edge, Range) and edge.high == 3.0
     tried: list[Any] = [
-        ({"regularizer.weight": 0.02, "regularizer.lambda2": value}, value) for value in (3.003, 3.0, 2.9999, 2.99, 0.7493)
+        ({"regularizer.weight": 0.02, "regularizer.lambda2": value}, value)
+        for value in (3.003, 3.0, 2.9999, 2.99, 0.7493)
     ]
     for number in range(8, 30):
         values = proposed(space, Experiment(), tried, number, 0)
