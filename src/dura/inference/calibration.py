@@ -30,8 +30,8 @@ FORMAT = 1
 FUNCTIONAL = 0.05
 """A relation is functional in a direction if a second answer is as rare as this, compared with a first one.
 
-Of the train questions that have an answer, at most this share has a second one (one added). If facts have times, most questions have
-no answer at all, also those of the entities that have one at other times. Then a second answer must be rarer still.
+Of the train questions that have an answer, at most this share has a second one (one added). If facts have times, most questions
+have no answer at all, also those of the entities that have one at other times. Then a second answer must be rarer still.
 """
 CLOSEST = -1e-7
 """The largest log of a share. A share of 1 would have infinite odds."""
