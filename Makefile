@@ -28,7 +28,7 @@ bench-full: $(BENCH)/.ready  ## the same for every model, rank and size
 	$(BENCH)/bin/python benchmarks/speed.py --full
 
 bridge: $(BENCH)/.ready  ## the tests of the bridge to PyKEEN, with PyKEEN from PyPI; about two minutes
-	$(BENCH)/bin/python -m pytest tests/bridges tests/benchmarks/test_same_scores.py -n 0
+	OMP_NUM_THREADS=1 $(BENCH)/bin/python -m pytest tests/bridges tests/benchmarks/test_same_scores.py -n 0  # small tensors
 
 clean:
 	rm -rf $(VENV) $(BENCH) .pytest_cache .mypy_cache .ruff_cache .hypothesis

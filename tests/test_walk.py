@@ -21,6 +21,7 @@ MOST_OF_DATA = 11
 AROUND = {
     "cli/main.py": "finds the command",
     "cli/common.py": "prints",
+    "cli/usage.py": "reports wrong commands",
     "config/*.py": "settings",
     "models/comparators/base.py": "what all comparators share",
     "registry.py": "names of parts",

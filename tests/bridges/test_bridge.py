@@ -237,6 +237,7 @@ def fitted(name: str, loop: str, callback: Any, **options: Any) -> float:
 
 
 @needs_pykeen
+@pytest.mark.timeout(1200)  # two trainings in PyKEEN take minutes on a busy machine
 def test_training_in_pykeen_is_better_with_dura() -> None:
     plain = fitted("ComplEx", "lcwa", None, embedding_dim=64, regularizer=None)
     better = fitted("ComplEx", "lcwa", penalty("dura", weight=0.01), embedding_dim=64)

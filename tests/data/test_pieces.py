@@ -111,6 +111,29 @@ def test_questions_may_be_written_in_many_ways(
         assert [row.parts for row in question_rows(tmp_path / name, ReadOptions())] == parts
 
 
+@pytest.mark.parametrize("size", [1, 1 << 20])
+@pytest.mark.parametrize("first", ["array", "object"])
+def test_an_array_among_objects_is_a_bad_line(
+    tmp_path: Path, size: int, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces, "PIECE", size)
+    lines = ['["a", "r", "b"]', '{"head": "a", "relation": "r", "tail": "b"}']
+    own, other = lines if first == "array" else lines[::-1]
+    (tmp_path / "mixed.jsonl").write_text(f"{own}\n{other}\n{other}\n{own}\n")
+    rows = list(fact_rows(tmp_path / "mixed.jsonl", ReadOptions()))
+    assert [(row.line, row.parts[:3]) for row in rows if not row.wrong] == [(1, ("a", "r", "b")), (4, ("a", "r", "b"))]
+    kinds = (
+        "an object, but the lines before are arrays"
+        if first == "array"
+        else "an array, but the lines before are objects"
+    )
+    assert [(row.line, row.wrong) for row in rows if row.wrong] == [
+        (n, f"{kinds}; write all lines in the same way") for n in (2, 3)
+    ]
+    sheet = read_sheet(tmp_path / "mixed.jsonl", ReadOptions())
+    assert sheet.bad is not None and [line.line for line in sheet.bad.first] == [2, 3]
+
+
 def test_standard_input_may_hold_lines_or_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     for text in ("a\tr\t?\n", json.dumps({"head": "a", "relation": "r", "tail": "?"})):
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))

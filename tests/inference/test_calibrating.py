@@ -10,6 +10,7 @@ import torch
 
 from doubles import built
 from dura.data.graph import Graph
+from dura.data.vocabulary import Vocabulary
 from dura.inference.calibrating import _groups, _logistic, _quantiles, calibrate
 from dura.inference.calibration import LEVELS, LOWEST
 from dura.inference.observing import observe, pairs, questions_of_test, questions_of_valid
@@ -44,8 +45,10 @@ def test_no_test_fact_takes_part_in_fitting(graph: Graph) -> None:
 
 def test_each_valid_fact_is_asked_as_if_it_alone_were_missing() -> None:
     graph = random_graph(entities=8, facts=150)
-    questions, known, others = questions_of_valid(graph, 10**6)
+    questions, known, others, *_ = asked = questions_of_valid(graph, 10**6)
     assert len(questions) == 2 * len(graph.valid)
+    every = np.broadcast_to(np.arange(8), (len(questions), 8))
+    across = asked.across(questions, every, every == questions.answers[:, None])
     half, facts = len(graph.relations), {tuple(f) for f in np.concatenate([graph.train, graph.valid]).tolist()}
     valid = {tuple(f) for f in graph.valid.tolist()}
     for i in range(len(questions)):
@@ -58,12 +61,15 @@ def test_each_valid_fact_is_asked_as_if_it_alone_were_missing() -> None:
         expected = {e for e in range(8) if fact(e) in facts} - {int(answer)}
         assert set(known.take(np.array([i])).answers.tolist()) == expected
         assert others[i] == sum(fact(e) in valid for e in range(8)) - 1
+        for e in range(8):  # the other question starts from the answer
+            heads = {(h, r, e) if r < half else (e, r - half, h) for h in range(8)} & facts
+            assert across[i, e] == len(heads - {fact(int(answer))})
 
 
 def test_observed_numbers_are_those_of_single_facts() -> None:
     graph = random_graph()
     model = built("complex", graph.sizes, rank=4, seed=2).double()
-    questions, known, _ = asked = questions_of_test(graph, 10**6)
+    questions, known, *_ = asked = questions_of_test(graph, 10**6)
     seen = observe(model, asked, 0.7, thresholds=lambda relation, *_: np.zeros((len(relation), 1)))
     at = 3
     h, r = torch.tensor([int(questions.head[at])]), torch.tensor([int(questions.relation[at])])
@@ -132,3 +138,22 @@ def test_a_graph_without_valid_facts_is_refused() -> None:
     model = built("complex", graph.sizes, rank=4, seed=2).float()
     with pytest.raises(BadInput, match="no valid facts, and probabilities are fitted on them"):
         calibrate(model, replace(graph, valid=graph.valid[:0]))
+
+
+def test_answers_that_contradict_what_is_known_about_themselves_do_not_lower_the_others() -> None:
+    """Every e has one gender. To (?, gender, m), those without a gender are as probable as the valid facts say."""
+    rng = np.random.default_rng(0)
+    people, genders = np.arange(2, 202), rng.integers(0, 2, 200)
+    facts = np.stack([people, np.zeros(200, dtype=np.int64), genders], axis=1).astype(np.int32)
+    names = Vocabulary(f"e{i:03d}" for i in range(202)), Vocabulary(["gender"])
+    graph = Graph("people", *names, facts[:120], facts[120:160], facts[160:])
+    model = built("complex", graph.sizes, rank=4, seed=2).float()
+    calibration = calibrate(model, graph)
+    measured = measure(model, graph, calibration)
+    assert calibration.second[0] < 0.05 < calibration.second[1]
+    assert measured.marked.count > 0 and measured.marked.share == 0
+    assert measured.top10.after.brier < measured.top10.before.brier
+    relation, known, others = np.array([1, 1]), np.array([60, 60]), np.array([[0, 1], [0, 0]])
+    p, marks = calibration.told(relation, known, np.zeros(2), np.array([[1.0, 1.0], [1.0, 1.0]]), others)
+    assert marks.tolist() == [[False, True], [False, False]]
+    assert p[0, 0] == p[1, 0] == p[1, 1] and p[0, 1] == min(p[0, 0], calibration.second[0])

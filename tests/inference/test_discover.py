@@ -162,6 +162,7 @@ def test_probabilities_are_those_of_the_question_times_those_of_the_answer() -> 
         "answer_weights": [0.1, 0.8, -0.2],
         "answers": scale,
         "second": [0.001, 0.5, 0.001, 0.5],
+        "first": [],
         "question_weights": [-1.0, 0.1, 0.3, 0.2, 0.1],
         "asked": [10, 20, 10, 20],
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import dura
@@ -56,8 +57,24 @@ def test_what_was_judged_is_not_suggested_again(run: Trained, tmp_path: Path) ->
         shown = model.predict(tail=tail, relation=relation, k=99, known=True)
         assert {a.entity: a.known for a in shown}[accepted["head"]]
         asked = [(fact["head"], fact["relation"], fact["tail"]) for fact in (accepted, refused)]
-        assert [fact.known for fact in model.scored(asked)] == [True, False]
+        assert [(fact.known, fact.rejected) for fact in model.scored(asked)] == [(True, False), (False, True)]
+        assert str(model.scored(asked)[1]).endswith("(rejected)")
     assert run.evaluate().mrr == dura.open(run.path).evaluate().mrr
+
+
+def test_accepted_facts_are_known_answers_and_rejected_ones_are_not(run: Trained, tmp_path: Path) -> None:
+    """Otherwise a rejected answer of a functional relation would make the right one a contradiction."""
+    first, second = facts_of(run, 2)
+    graph = run.graph
+
+    def held(fact: dict[str, str]) -> int:
+        question = [np.array([graph.entities.id(fact["head"])]), np.array([graph.relations.id(fact["relation"])])]
+        return int(run.graph.holding(*question)[0])
+
+    before = held(first), held(second)
+    run.review(decided(tmp_path / "a.csv", [first, second], "accept", "reject"))
+    same = (first["head"], first["relation"]) == (second["head"], second["relation"])
+    assert (held(first), held(second)) == (before[0] + 1, before[1] + same)
 
 
 def test_the_same_file_twice_changes_nothing_and_a_changed_mind_must_be_said(run: Trained, tmp_path: Path) -> None:

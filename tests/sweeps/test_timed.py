@@ -113,6 +113,22 @@ def test_later_trials_follow_what_was_good() -> None:
     assert again[0] == again[1] != again[2]
 
 
+def test_values_at_the_edge_of_a_range_are_inside_of_it() -> None:
+    """Values are rounded, and 3.003 was just above an edge. A sweep of an older dura may have tried such values."""
+    space = space_of(Experiment(), [500], sampled=False, fixed=["optimizer.lr", "regularizer.lambda1"])
+    edge = space["regularizer.lambda2"]
+    assert isinstance(edge, Range) and edge.high == 3.0
+    tried: list[Any] = [
+        ({"regularizer.weight": 0.02, "regularizer.lambda2": value}, value)
+        for value in (3.003, 3.0, 2.9999, 2.99, 0.7493)
+    ]
+    for number in range(8, 30):
+        values = proposed(space, Experiment(), tried, number, 0)
+        for path, axis in space.items():
+            assert isinstance(axis, Range) and axis.low <= float(str(values[path])) <= axis.high
+        tried.append((values, float(str(values["regularizer.lambda2"]))))
+
+
 def test_a_large_graph_with_little_time_is_sampled_and_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     def seconds(experiment: Experiment, _: Any) -> float:
         sampled = experiment.candidates.name == "sample"

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from dura import world
 from dura.cli import (
@@ -35,18 +34,8 @@ from dura.cli import (
     train,
 )
 from dura.cli.common import HELP, fail, say
+from dura.cli.usage import Group
 from dura.types import DuraError, Notice
-
-
-class _Group(TyperGroup):
-    """Says "interrupted" if Ctrl-C ends a command that does not handle it itself; typer would say nothing."""
-
-    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
-        """Run the command."""
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            fail("interrupted", 130)
 
 
 def _version(wanted: bool) -> None:
@@ -76,7 +65,7 @@ def program(*others: Callable[..., None]) -> typer.Typer:
     """The command line with all commands of this room, and `others` among them."""
     app = typer.Typer(
         name="dura",
-        cls=_Group,
+        cls=Group,
         help="Knowledge graph completion: learn from a file of facts, predict which facts are missing.\n\n"
         "Example:\n\n"
         "    dura train --graph facts.tsv --out runs/mine\n\n"

@@ -29,6 +29,13 @@ def score(
         str,
         typer.Option("--format", metavar="ENDING", help="The format of FACTS if its name does not say, such as csv."),
     ] = "",
+    columns: Annotated[
+        str | None,
+        typer.Option(help="The columns of head, relation, tail and time in FACTS: positions from 0 or titles."),
+    ] = None,
+    separator: Annotated[
+        str | None, typer.Option(metavar="CHARACTER", help="What separates fields in FACTS, e.g. ';' or tab or pipe.")
+    ] = None,
     as_json: JsonOption = False,
     quiet: QuietOption = False,
     device: DeviceOption = "cpu",
@@ -59,9 +66,12 @@ def score(
         print_json({"run": str(run), **found.to_dict()}) if as_json else typer.echo(str(found))
         return
     from dura.data.readers import ReadOptions
+    from dura.data.separated import one_character
     from dura.runs.files import scores
 
-    options = ReadOptions(format=file_format)
+    options = ReadOptions(
+        columns=columns, separator=None if separator is None else one_character(separator), format=file_format
+    )
     deliver(
         lambda progress: scores(trained, facts, options, output=output, notify=say, progress=progress),
         output,

@@ -228,6 +228,20 @@ class Graph:
         known = self.known.known(head, relation, time)
         return known if self.reviews is None else known.and_those_of(self.reviews.judged.known(head, relation, time))
 
+    def holding(self, head: IntArray, relation: IntArray, time: IntArray | None = None) -> IntArray:
+        """How many true answers each question is known to have. Accepted facts count, rejected ones do not."""
+        found = self.known.counted(head, relation, time)
+        return found if self._accepted is None else found + self._accepted.counted(head, relation, time)
+
+    @cached_property
+    def _accepted(self) -> Questions | None:
+        """The accepted facts that are in no split, as questions."""
+        if self.reviews is None:
+            return None
+        from dura.data.reviews import new_facts
+
+        return Questions.of(new_facts(self, self.reviews.accepted), relations=len(self.relations))
+
     @cached_property
     def ranges(self) -> Ranges:
         """The entities that training facts have with each relation, on each side."""

@@ -69,7 +69,7 @@ def _parser(path: Path, ending: str, data: bytes, options: ReadOptions) -> Parse
     if ending in OBJECTS or (path == STANDARD_INPUT and data.lstrip()[:1] in (b"{", b"[")):
         from dura.data.sources import jsonl
 
-        return lambda data, bad: jsonl.sheet_of(path, data, bad)
+        return jsonl.pieces_of(path)
     form: Form = csv_form(data, options) if ending in COMMAS else tsv_form(data, options)
     return lambda data, bad: sheet_of(data, form, bad)
 

@@ -197,6 +197,12 @@ class Questions:
             hit &= mine[at] == wanted
         return np.where(hit, low, -1)
 
+    def counted(self, head: IntArray, relation: IntArray, time: IntArray | None = None) -> IntArray:
+        """How many answers each question has here, without a copy of them."""
+        at = self.find(head, relation, time)
+        found: IntArray = np.where(at >= 0, self.offsets[at + 1] - self.offsets[at], 0)
+        return found
+
     def known(self, head: IntArray, relation: IntArray, time: IntArray | None = None) -> Questions:
         """These questions, in order, each with its known answers; none if it is not among the questions here."""
         at = self.find(head, relation, time)

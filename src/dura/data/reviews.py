@@ -249,7 +249,7 @@ def with_reviews(graph: Graph, source: str) -> tuple[Graph, list[str]]:
         except BadInput:
             strange += 1
     reviews = as_ids(graph, latest(known))
-    accepted = _new(graph, reviews.accepted)
+    accepted = new_facts(graph, reviews.accepted)
     train, valid, test = (graph.facts(split)[~_holds(graph.facts(split), reviews.rejected)] for split in SPLITS)
     gone = sum(len(graph.facts(split)) for split in SPLITS) - len(train) - len(valid) - len(test)
     there = len(reviews.accepted) - len(accepted)
@@ -265,7 +265,7 @@ def with_reviews(graph: Graph, source: str) -> tuple[Graph, list[str]]:
     return replace(graph, train=train, valid=valid, test=test, home=None, reviews=reviews), notes
 
 
-def _new(graph: Graph, facts: IntArray) -> IntArray:
+def new_facts(graph: Graph, facts: IntArray) -> IntArray:
     """The facts that are in no split."""
     there = graph.known.known(facts[:, 0], facts[:, 1], facts[:, 3] if facts.shape[1] > 3 else None)
     same = np.bincount(there.question[there.answers == facts[there.question, 2]], minlength=len(facts))

@@ -15,7 +15,18 @@ from numpy.typing import NDArray
 from dura.data.categories import relation_categories
 from dura.data.graph import Graph
 from dura.data.questions import Questions
-from dura.inference.calibration import LEVELS, LOWEST, Calibration, Scale, Sets, share_logits, sigmoid, totals
+from dura.inference.calibration import (
+    LEVELS,
+    LOWEST,
+    Calibration,
+    Scale,
+    Sets,
+    against_others,
+    functional,
+    share_logits,
+    sigmoid,
+    totals,
+)
 from dura.inference.observing import MOST, Observed, Pairs, Progress, blocks, observe, pairs, questions_of_valid
 from dura.models import Model
 from dura.types import BadInput, DuraError, FloatArray, IntArray
@@ -44,15 +55,16 @@ def calibrate(model: Model, graph: Graph, *, checkpoint: str = "", progress: Pro
     seen = observe(model, questions_of_valid(graph, MOST), temperature, progress=progress)
     if not len(seen.truth):
         raise BadInput("every valid fact of this run is also a train fact, so nothing can be fitted on them")
-    weights, answers, levels = _fit_answers(graph, seen, temperature)
+    second, first, asked = _of_train(graph)
+    weights, answers, levels = _fit_answers(graph, seen, temperature, functional(second, first))
     fact_weights, facts = _fit_facts(graph, pairs(model, graph, "valid"))
-    second, asked = _of_train(graph)
     return Calibration(
         temperature=temperature,
         answer_weights=weights,
         answers=answers,
         sets=_fit_sets(graph, seen, levels),
-        second=second,
+        second=second.tolist(),
+        first=first.tolist(),
         fact_weights=fact_weights,
         facts=facts,
         question_weights=_fit_questions(model, graph, seen, temperature, asked),
@@ -71,7 +83,7 @@ def _library() -> None:
 
 def fit_temperature(model: Model, graph: Graph) -> float:
     """The temperature at which the shares of the valid answers are largest (in the mean of their logs)."""
-    questions, known, _ = questions_of_valid(graph, SAMPLE)
+    questions, known, *_ = questions_of_valid(graph, SAMPLE)
     unit = 0.0
     grid = np.geomspace(0.02, 20, 25)
     logs, facts = np.zeros(len(grid)), 0
@@ -95,10 +107,15 @@ def _peak(x: FloatArray, y: FloatArray) -> float:
     return float(np.exp(x[i] + np.clip(moved, -1, 1) * (x[1] - x[0])))
 
 
-def _fit_answers(graph: Graph, seen: Observed, temperature: float) -> tuple[list[float], Scale, FloatArray]:
-    """The weights for all relations, the maps of groups, and the level of each true answer."""
+def _fit_answers(
+    graph: Graph, seen: Observed, temperature: float, single: NDArray[np.bool_]
+) -> tuple[list[float], Scale, FloatArray]:
+    """The weights for all relations, the maps of groups, and the level of each true answer.
+
+    Answers that contradict what is known about themselves have a rule of their own, and do not lower the others.
+    """
     counted = np.log1p(seen.known.astype(np.float64))
-    there = np.isfinite(seen.scores)
+    there = np.isfinite(seen.scores) & ~against_others(single, seen.relation, seen.across)
     relation = np.broadcast_to(seen.relation[:, None], there.shape)[there]
 
     def columns(scores: FloatArray, at: IntArray | slice = slice(None)) -> NDArray[Any]:
@@ -188,12 +205,16 @@ def _quantiles(levels: FloatArray) -> list[float]:
     return [float(ordered[place - 1]) if place else LOWEST for place in places]
 
 
-def _of_train(graph: Graph) -> tuple[list[float], list[int]]:
-    """For each relation and direction the share of train questions with a second answer (one added), and their number."""
+def _of_train(graph: Graph) -> tuple[FloatArray, FloatArray, list[int]]:
+    """For each relation and direction: the share of train questions with a second answer (one added), the share of the questions
+    of its entities that have an answer, over all times, and the number of train questions.
+    """
     questions, relations = graph.training_facts, 2 * len(graph.relations)
     asked = np.bincount(questions.relation, minlength=relations)
     several = np.bincount(questions.relation[questions.counts > 1], minlength=relations)
-    return ((several + 1) / (asked + 2)).tolist(), asked.tolist()
+    heads = np.unique(np.stack([questions.relation, questions.head]), axis=1)[0]
+    possible = np.bincount(heads, minlength=relations) * max(1, graph.sizes.times)
+    return (several + 1) / (asked + 2), asked / np.maximum(1, possible), asked.tolist()
 
 
 def _scale(

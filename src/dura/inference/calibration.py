@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,7 +28,11 @@ FILE = "calibration.json"
 FORMAT = 1
 """The newest format of calibration.json that this program reads, and the one it writes."""
 FUNCTIONAL = 0.05
-"""A relation is functional in a direction if at most this share of its train questions has a second answer (one added)."""
+"""A relation is functional in a direction if a second answer is as rare as this, compared with a first one.
+
+Of the train questions that have an answer, at most this share has a second one (one added). If facts have times, most questions
+have no answer at all, also those of the entities that have one at other times. Then a second answer must be rarer still.
+"""
 CLOSEST = -1e-7
 """The largest log of a share. A share of 1 would have infinite odds."""
 LEVELS = (*(round(0.01 * i, 2) for i in range(1, 100)), 0.995, 0.999)
@@ -102,6 +107,8 @@ class Calibration:
     """Intercept, total, log(1 + known answers), whether an answer is known, log(1 + train questions of the relation)."""
     asked: list[int]
     """For each relation and direction: the number of its train questions."""
+    first: list[float] = field(default_factory=list)
+    """For each relation and direction: the share of questions that have an answer, over the times of its entities; empty: 1."""
     checkpoint: str = ""
     """The SHA-256 of the tables that it was fitted for; empty if they are only in memory."""
     counts: dict[str, int] = field(default_factory=dict)
@@ -142,11 +149,29 @@ class Calibration:
         lowered: FloatArray = p * factor[:, None]
         return lowered
 
+    def told(
+        self, relation: IntArray, known: IntArray, total: FloatArray, scores: FloatArray, others: IntArray
+    ) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """The probability [m, k] of each new answer as users see it, and whether it contradicts a known answer.
+
+        `others` [m, k] is how many answers are known to the other question of each fact: that for which the answer is given. A
+        fact may contradict one of these too. Then its probability is at most the share of second answers of that question.
+        """
+        p, second = self.probabilities(relation, known, total, scores), np.asarray(self.second)
+        against = against_others(self._functional, np.asarray(relation), others)
+        marks: NDArray[np.bool_] = self.contradicts(relation, known)[:, None] | against
+        half = len(second) // 2
+        most = second[(np.asarray(relation) + half) % (2 * half)][:, None]
+        return np.where(against, np.minimum(p, most), p), marks
+
     def contradicts(self, relation: IntArray, known: IntArray) -> NDArray[np.bool_]:
         """Whether a new answer contradicts a known one [m]: the relation is functional, and the question has a known answer."""
-        functional = np.asarray(self.second)[relation] <= FUNCTIONAL
-        marked: NDArray[np.bool_] = functional & (np.asarray(known) > 0)
+        marked: NDArray[np.bool_] = self._functional[relation] & (np.asarray(known) > 0)
         return marked
+
+    @cached_property
+    def _functional(self) -> NDArray[np.bool_]:
+        return functional(np.asarray(self.second), np.asarray(self.first or [1.0] * len(self.second)))
 
     def least_score(self, relation: IntArray, known: IntArray, total: FloatArray, coverage: float) -> FloatArray:
         """The score [m] from which on a new answer belongs to the set that covers a missing answer with this probability."""
@@ -184,6 +209,8 @@ class Calibration:
         with remedy(f"make it again with: dura calibrate {run}"):
             found = read_json(run, FILE)
             try:
+                if isinstance(found, dict):
+                    found.setdefault("first", [])  # older files have no times to look at
                 check(found, _SCHEMA)
                 if found["format"] > FORMAT:
                     raise BadInput(f"its format is {found['format']}, but this program reads up to {FORMAT}")
@@ -193,6 +220,27 @@ class Calibration:
         kinds: dict[str, type[Scale | Sets]] = {"answers": Scale, "facts": Scale, "sets": Sets}
         found |= {name: kind(**{f.name: found[name][f.name] for f in fields(kind)}) for name, kind in kinds.items()}
         return cls(**{f.name: found[f.name] for f in fields(cls)})
+
+
+def functional(second: FloatArray, first: FloatArray) -> NDArray[np.bool_]:
+    """Which relations are functional, by direction.
+
+    >>> functional(np.array([0.01, 0.01, 0.5]), np.array([1.0, 0.1, 1.0])).tolist()
+    [True, False, False]
+    """
+    found: NDArray[np.bool_] = second <= FUNCTIONAL * first
+    return found
+
+
+def against_others(functional: NDArray[np.bool_], relation: IntArray, others: IntArray) -> NDArray[np.bool_]:
+    """Which answers [m, k] contradict what is known about themselves: the known answers [m, k] of their other questions.
+
+    >>> against_others(np.array([False, True]), np.array([0, 1]), np.array([[0, 1], [0, 1]])).tolist()
+    [[False, True], [False, False]]
+    """
+    half = len(functional) // 2
+    marked: NDArray[np.bool_] = functional[(relation + half) % (2 * half)][:, None] & (others > 0)
+    return marked
 
 
 def totals(scores: Tensor, temperature: float) -> Tensor:
@@ -230,6 +278,7 @@ _SCHEMA = {
     "answers": _SCALE,
     "sets": {"of": [_INDEX], "names": [str], "thresholds": [[_REAL]]},
     "second": [Annotated[float, 0, 1]],
+    "first": [Annotated[float, 0, 1]],
     "fact_weights": [_REAL],
     "facts": _SCALE,
     "question_weights": [_REAL],
@@ -243,6 +292,7 @@ def _check_sizes(found: dict[str, Any]) -> None:
     """Compare the lengths of lists that belong together."""
     relations = len(found["second"])
     expected = {"answer_weights": 3, "fact_weights": 2, "question_weights": 5, "asked": relations}
+    expected |= {"first": relations} if found["first"] else {}
     for name, length in expected.items():
         if len(found[name]) != length:
             raise BadInput(f"{name} must have {length} numbers, not {len(found[name])}")

@@ -46,14 +46,8 @@ class Chances:
     ) -> tuple[list[list[float | None]], list[list[bool]]]:
         """The probability of each shown answer [m, k], and whether it contradicts a known one. A known answer has 1.
 
-        `others` [m, k] is how many answers are known to the other question of each fact: that for which the answer is given. A
-        fact may contradict one of these too.
+        `others` [m, k] is how many answers are known to the other question of each fact; see `Calibration.told`.
         """
-        known, second = is_known.cpu().numpy(), np.asarray(self.calibration.second)
-        p = self.calibration.probabilities(self.relation, self.known, self.total, scores.cpu().double().numpy())
-        half = len(second) // 2
-        other = np.broadcast_to(((self.relation + half) % (2 * half))[:, None], others.shape)
-        against = self.calibration.contradicts(other, others)
-        p = np.where(against, np.minimum(p, second[other]), p)
-        marks = (self.calibration.contradicts(self.relation, self.known)[:, None] | against) & ~known
-        return np.where(known, 1.0, p).tolist(), marks.tolist()
+        known, values = is_known.cpu().numpy(), scores.cpu().double().numpy()
+        p, marks = self.calibration.told(self.relation, self.known, self.total, values, others)
+        return np.where(known, 1.0, p).tolist(), (marks & ~known).tolist()

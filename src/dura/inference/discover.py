@@ -190,18 +190,20 @@ class _Asking:
         """Values and facts of the new answers to some questions that are worth at least as much as the worst fact that is kept."""
         relation = np.full(len(head), direction, dtype=np.int64)
         known = self.graph.answered(head, relation, self._times(head))
-        promising = np.flatnonzero(self.value.most(relation, known.counts) >= worst)
+        held = self.graph.holding(head, relation, self._times(head))
+        promising = np.flatnonzero(self.value.most(relation, held) >= worst)
         if not len(promising):
             return None
-        known, head, relation = known.take(promising), head[promising], relation[promising]
+        known, head, held = known.take(promising), head[promising], held[promising]
         total, scores, columns = self._scores(known, direction)
         # Inside a question the best score has the best value: only questions whose best answer is good enough are looked at.
         top = scores.max(1, keepdim=True).values.double().cpu().numpy()
-        good = np.flatnonzero(self._values(known, total, top)[:, 0] >= worst)
+        good = np.flatnonzero(self._values(known, held, total, top)[:, 0] >= worst)
         if not len(good) or not len(columns):
             return None
-        known, head, total = known.take(good), head[good], total[good]
-        values = self._values(known, total, scores[torch.from_numpy(good).to(scores.device)].double().cpu().numpy())
+        known, head, held, total = known.take(good), head[good], held[good], total[good]
+        best = scores[torch.from_numpy(good).to(scores.device)].double().cpu().numpy()
+        values = self._values(known, held, total, best)
         values = np.minimum(values, self._most(columns, direction))
         if values.size > self.search.top:
             place = values.size - self.search.top
@@ -231,10 +233,10 @@ class _Asking:
             scores.masked_fill_(other[asked[0]][:, None] & other[on_device(columns)][None], -torch.inf)
         return total, scores, columns
 
-    def _values(self, known: Questions, total: FloatArray, scores: FloatArray) -> FloatArray:
+    def _values(self, known: Questions, held: IntArray, total: FloatArray, scores: FloatArray) -> FloatArray:
         """The values of answers; -1 for those that are known."""
         there = np.isfinite(scores)
-        values = self.value.of(known.relation, known.counts, total, np.where(there, scores, 0.0))
+        values = self.value.of(known.relation, held, total, np.where(there, scores, 0.0))
         return np.where(there, values, -1.0)
 
     def _most(self, answers: IntArray, direction: int) -> FloatArray:
@@ -244,7 +246,7 @@ class _Asking:
         """
         relations = len(self.graph.relations)
         other = np.full(len(answers), (direction + relations) % (2 * relations), dtype=np.int64)
-        return self.value.most(other, self.graph.answered(answers, other, self._times(answers)).counts)
+        return self.value.most(other, self.graph.holding(answers, other, self._times(answers)))
 
     def _answers(self, direction: int) -> IntArray:
         """The entities that may answer a relation's questions."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -47,6 +48,8 @@ class Observed:
     """The scores of the best new answers [q, k], best first; -inf if there are fewer."""
     true: NDArray[np.bool_]
     """Which of these answers are facts of the split [q, k]."""
+    across: IntArray
+    """How many answers are known to the other question of each of these answers [q, k]: that for which the answer is given."""
     question: IntArray
     """The question of each true new answer, also of those that are not among the best [f]."""
     truth: FloatArray
@@ -59,23 +62,51 @@ class Observed:
     """How many new answers score at least as high as each of the thresholds that `observe` was given [q, thresholds]."""
 
 
-def questions_of_valid(graph: Graph, most: int, seed: int = 0) -> tuple[Questions, Questions, IntArray]:
+class Asked(NamedTuple):
+    """Questions of a split."""
+
+    questions: Questions
+    """With their answers in the split."""
+    known: Questions
+    """The same questions with their known answers."""
+    others: IntArray
+    """How many other answers of the split each has."""
+    before: Questions
+    """All facts of train and valid."""
+    own: int
+    """1 if the answers themselves are among these facts, else 0."""
+    relations: int
+    """How many relations the graph has."""
+
+    def across(self, block: Questions, entity: IntArray, true: NDArray[np.bool_]) -> IntArray:
+        """How many answers are known to the other question of each answer [m, k]. The missing fact itself is not known."""
+        width = entity.shape[1]
+        other = np.repeat((block.relation + self.relations) % (2 * self.relations), width)
+        time = None if block.time is None else np.repeat(block.time, width)
+        counts: IntArray = self.before.counted(entity.ravel(), other, time).reshape(entity.shape) - self.own * true
+        return counts
+
+
+def questions_of_valid(graph: Graph, most: int, seed: int = 0) -> Asked:
     """Questions with one missing valid fact each, their known answers, and how many other valid answers each has."""
     relations = len(graph.relations)
     every = Questions.of(graph.asked("valid"), relations=relations)
     others = np.repeat(every.counts - 1, every.counts)
     chosen = _sample(every.facts, most, seed)
     questions = every.one_by_one().take(chosen)
-    known = _before_test(graph).known(questions.head, questions.relation, questions.time)
-    return questions, known.only(known.answers != questions.answers[known.question]), others[chosen]
+    before = _before_test(graph)
+    known = before.known(questions.head, questions.relation, questions.time)
+    known = known.only(known.answers != questions.answers[known.question])
+    return Asked(questions, known, others[chosen], before, 1, relations)
 
 
-def questions_of_test(graph: Graph, most: int, seed: int = 0) -> tuple[Questions, Questions, IntArray]:
+def questions_of_test(graph: Graph, most: int, seed: int = 0) -> Asked:
     """The distinct questions of test with all their answers, their known answers, and how many others of each are in test."""
     every = Questions.of(graph.asked("test"), relations=len(graph.relations))
     questions = every.take(_sample(len(every), most, seed))
-    known = _before_test(graph).known(questions.head, questions.relation, questions.time)
-    return questions, known, questions.counts - 1
+    before = _before_test(graph)
+    known = before.known(questions.head, questions.relation, questions.time)
+    return Asked(questions, known, questions.counts - 1, before, 0, len(graph.relations))
 
 
 def _sample(count: int, most: int, seed: int) -> IntArray:
@@ -92,7 +123,7 @@ def _before_test(graph: Graph) -> Questions:
 
 def observe(
     model: Model,
-    asked: tuple[Questions, Questions, IntArray],
+    asked: Asked,
     temperature: float,
     *,
     thresholds: Callable[[IntArray, IntArray, FloatArray], FloatArray] | None = None,
@@ -102,7 +133,7 @@ def observe(
 
     `thresholds` gets relation, known and total of a block and gives the scores [q, thresholds] from which on answers are counted.
     """
-    questions, known, others = asked
+    questions, known = asked.questions, asked.known
     parts: list[tuple[Tensor, ...]] = []
     for at, block, scores in blocks(model, questions, known):
         at_question, answer = torch.from_numpy(block.question), torch.from_numpy(block.answers.astype(np.int64))
@@ -117,14 +148,17 @@ def observe(
             own = (block.relation, known.counts[at : at + len(block)], total.cpu().numpy())
             least = torch.from_numpy(thresholds(*own)).to(scores)
         sizes = torch.stack([(scores >= one[:, None]).sum(dim=1) for one in least.unbind(1)] or [least], dim=-1)
-        found = (total, best, true.gather(1, entity), at_question[new] + at, truth[new], totals(scores, 1.0))
+        found_true = true.gather(1, entity)
+        across = torch.from_numpy(asked.across(block, entity.cpu().numpy(), found_true.cpu().numpy()))
+        found = (total, best, found_true, across, at_question[new] + at, truth[new], totals(scores, 1.0))
         parts.append((*found, sizes.reshape(len(block), -1)))
         if progress is not None:
             progress(at + len(block), len(questions))
     columns = [torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True)]
-    columns[1], columns[4] = columns[1].astype(np.float64), columns[4].astype(np.float64)
-    seen = dict(zip(("total", "scores", "true", "question", "truth", "plain", "sizes"), columns, strict=True))
-    return Observed(relation=questions.relation, known=known.counts, others=others, **seen)
+    names = ("total", "scores", "true", "across", "question", "truth", "plain", "sizes")
+    seen = dict(zip(names, columns, strict=True))
+    seen |= {name: seen[name].astype(np.float64) for name in ("scores", "truth")}
+    return Observed(relation=questions.relation, known=known.counts, others=asked.others, **seen)
 
 
 def blocks(model: Model, questions: Questions, known: Questions) -> Iterator[tuple[int, Questions, Tensor]]:

@@ -128,13 +128,13 @@ class Asker:
         check_finite(scores)
         first, last = _span(model)
         facts = graph.answered(ids[:, 0], ids[:, 1], times)
-        counts = facts.counts
         facts = facts.only((facts.answers >= first) & (facts.answers < last), first)
         is_known = torch.zeros_like(scores, dtype=torch.bool)
         is_known[torch.from_numpy(facts.question), torch.from_numpy(facts.answers).long()] = True
         chances = None
         if self.calibration is not None:
-            chances = Chances.of(self.calibration, ids[:, 1], counts, scores.masked_fill(is_known, -math.inf))
+            held = graph.holding(ids[:, 0], ids[:, 1], times)
+            chances = Chances.of(self.calibration, ids[:, 1], held, scores.masked_fill(is_known, -math.inf))
         return self._shown(questions, ids, scores, is_known, chances)
 
     def _shown(
@@ -173,7 +173,7 @@ class Asker:
             if self.calibration.second[other[0]] >= least:
                 continue
             times = None if self.graph.times is None else np.full(len(entities), time)
-            counts = self.graph.answered(entities, other, times).counts
+            counts = self.graph.holding(entities, other, times)
             against = torch.from_numpy(self.calibration.contradicts(other, counts)).to(scores.device)
             scores[row].masked_fill_(against & ~is_known[row], -math.inf)
 
@@ -182,7 +182,7 @@ class Asker:
         width, half = entity.shape[1], len(self.graph.relations)
         other = np.repeat((ids[:, 1] + half) % (2 * half), width)
         time = None if self.graph.times is None else np.repeat(ids[:, 2], width)
-        counts = self.graph.answered(entity.flatten().cpu().numpy(), other, time).counts
+        counts = self.graph.holding(entity.flatten().cpu().numpy(), other, time)
         return counts.reshape(len(ids), width)
 
     def _named(

@@ -123,7 +123,7 @@ def measure(
     true = seen.true[:, :10]
     facts = pairs(model, graph, "test", most=most, seed=1)
     after = calibration.fact_probabilities(facts.relation, facts.scores)
-    marked = there & marks[:, None]
+    marked = there & marks
     return Measured(
         top10=Compared(Reliability.of(raw[there], true[there]), Reliability.of(p[there], true[there])),
         top1=Compared(
@@ -137,11 +137,11 @@ def measure(
 
 
 def _best_ten(calibration: Calibration, seen: Observed) -> tuple[FloatArray, FloatArray, NDArray[np.bool_]]:
-    """The plain and the calibrated probabilities of the best ten answers of each question, and which questions are marked."""
+    """The plain and the calibrated probabilities of the best ten answers of each question, and which answers are marked."""
     scores = seen.scores[:, :10]
     raw = sigmoid(share_logits(scores, seen.plain))
-    p = calibration.probabilities(seen.relation, seen.known, seen.total, scores)
-    return raw, p, calibration.contradicts(seen.relation, seen.known)
+    p, marks = calibration.told(seen.relation, seen.known, seen.total, scores, seen.across[:, :10])
+    return raw, p, marks
 
 
 def _covered(calibration: Calibration, seen: Observed, at: int, coverage: float) -> Covered:

@@ -9,8 +9,10 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from dura.data.graph import Graph
+from dura.data.questions import Questions
 from dura.data.streams import Row
 from dura.inference.asking import SUGGESTED, Reply, check_names
 from dura.inference.calibration import Calibration
@@ -30,7 +32,7 @@ BLOCK = 1 << 10
 class ScoredFact:
     """A fact by names, with its score. `known` if the graph holds it in any split or a person accepted it, at its time.
 
-    `probability` is None if the run is not calibrated.
+    `rejected` if a person rejected it. `probability` is None if the run is not calibrated.
     """
 
     head: str
@@ -40,11 +42,13 @@ class ScoredFact:
     score: float
     known: bool
     probability: float | None = None
+    rejected: bool = False
 
     def __str__(self) -> str:
         parts = [self.head, self.relation, self.tail, *([self.time] if self.time else [])]
         chance = "" if self.probability is None else f"  {self.probability:.3f}"
-        return printable(f"{self.score:8.3f}{chance}  ({', '.join(parts)}){'  (known)' if self.known else ''}")
+        marks = ("  (known)" if self.known else "") + ("  (rejected)" if self.rejected else "")
+        return printable(f"{self.score:8.3f}{chance}  ({', '.join(parts)}){marks}")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values. The time and the probability only if they are there."""
@@ -84,19 +88,27 @@ def scores_of(model: Model, graph: Graph, ids: IntArray) -> list[float]:
 def scored(model: Model, graph: Graph, ids: IntArray, calibration: Calibration | None = None) -> list[ScoredFact]:
     """Facts [n, 4] with their scores, and with probabilities if there is a calibration."""
     head, relation, tail, time = ids.T
-    known = np.zeros(len(ids), dtype=bool)
-    holding = [graph.known] if graph.reviews is None else [graph.known, graph.reviews.agreed]
-    for questions in holding:
-        facts = questions.known(head, relation, None if graph.times is None else time)
-        known[facts.question[facts.answers == tail[facts.question]]] = True
+    known, rejected = _among(graph, ids, graph.known), np.zeros(len(ids), dtype=bool)
+    if graph.reviews is not None:
+        rejected = _among(graph, ids, graph.reviews.refused)
+        known |= _among(graph, ids, graph.reviews.agreed)
     times: Sequence[str | None] = [None] * len(ids) if graph.times is None else graph.times.names(time.tolist())
     columns = (graph.entities.names(head), graph.relations.names(relation), graph.entities.names(tail), times)
     scores = scores_of(model, graph, ids)
     chances: list[float | None] = [None] * len(ids)
     if calibration is not None:
         chances = [*calibration.fact_probabilities(relation, np.array(scores)).tolist()]
-    rows = zip(*columns, scores, known.tolist(), chances, strict=True)
-    return [ScoredFact(h, r, t, moment or None, score, flag, p) for h, r, t, moment, score, flag, p in rows]
+    rows = zip(*columns, scores, known.tolist(), chances, rejected.tolist(), strict=True)
+    return [ScoredFact(h, r, t, moment or None, *rest) for h, r, t, moment, *rest in rows]
+
+
+def _among(graph: Graph, ids: IntArray, questions: Questions) -> NDArray[np.bool_]:
+    """Which facts [n, 4] are among the answers of questions."""
+    head, relation, tail, time = ids.T
+    facts = questions.known(head, relation, None if graph.times is None else time)
+    found = np.zeros(len(ids), dtype=bool)
+    found[facts.question[facts.answers == tail[facts.question]]] = True
+    return found
 
 
 def score_rows(

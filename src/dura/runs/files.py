@@ -148,7 +148,7 @@ def _answer_columns(trained: Trained) -> Schema:
 
 
 def _score_columns(trained: Trained) -> Schema:
-    more = {"score": pl.Float64, "known": pl.Boolean}
+    more: dict[str, type[pl.DataType]] = {"score": pl.Float64, "known": pl.Boolean, "rejected": pl.Boolean}
     if trained.calibration is not None:
         more["probability"] = pl.Float64
     return {"line": pl.Int64, **_fact_columns(trained), **more}

@@ -89,9 +89,13 @@ def _by_tpe(space: Space, tried: Sequence[tuple[Values, float]], seed: int) -> V
         sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=STARTUP, multivariate=True)
     study = optuna.create_study(direction="maximize", sampler=sampler)
     for values, mrr in tried:
-        study.add_trial(optuna.trial.create_trial(params=dict(values), distributions=ways, value=mrr))
+        known = {path: _clamped(space[path], value) for path, value in values.items()}
+        study.add_trial(optuna.trial.create_trial(params=known, distributions=ways, value=mrr))
     drawn: Mapping[str, Scalar] = study.ask(ways).params
-    return {path: float(f"{value:.4g}") if isinstance(value, float) else value for path, value in drawn.items()}
+    return {
+        path: _clamped(space[path], float(f"{value:.4g}") if isinstance(value, float) else value)
+        for path, value in drawn.items()
+    }
 
 
 def _distribution(axis: Axis) -> BaseDistribution:
@@ -99,8 +103,16 @@ def _distribution(axis: Axis) -> BaseDistribution:
 
     if isinstance(axis, Choice):
         return CategoricalDistribution(axis.values)
-    # What is drawn is rounded to four digits, which may lie just outside.
-    return FloatDistribution(axis.low * 0.999, axis.high * 1.001, log=axis.log)
+    return FloatDistribution(axis.low, axis.high, log=axis.log)
+
+
+def _clamped(axis: Axis, value: Scalar) -> Scalar:
+    """The value inside of its axis. What is drawn is rounded to four digits, which may lie just outside.
+
+    >>> _clamped(Range(0.75, 3.003, log=True), 3.00304)
+    3.003
+    """
+    return min(max(value, axis.low), axis.high) if isinstance(axis, Range) and isinstance(value, float) else value
 
 
 def _inside(axis: Axis, value: object) -> Scalar:

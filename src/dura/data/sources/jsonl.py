@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +66,24 @@ def _of_lines(path: Path, data: bytes) -> Sheet:
     return sheet_of(path, data, BadLines(path))
 
 
-def sheet_of(path: Path, data: bytes, bad: BadLines) -> Sheet:
-    """The sheet of a text of JSON Lines."""
+def sheet_of(path: Path, data: bytes, bad: BadLines, arrays: bool | None = None) -> Sheet:
+    """The sheet of a text of JSON Lines. `arrays` says whether its rows are arrays or objects; None: as the first one is."""
     halves = (b"\\ud" in data or b"\\uD" in data) and LONE.search(data)
-    sheet = None if halves else _at_once(path, data)
-    return sheet or _line_by_line(path, data, bad)
+    sheet = None if halves or arrays else _at_once(path, data)
+    return sheet or _line_by_line(path, data, bad, arrays)
+
+
+def pieces_of(path: Path) -> Callable[[bytes, BadLines], Sheet]:
+    """`sheet_of` for the pieces of one text: the first row of the first piece decides for all of them."""
+    arrays: list[bool] = []
+
+    def piece(data: bytes, bad: BadLines) -> Sheet:
+        sheet = sheet_of(path, data, bad, arrays[0] if arrays else None)
+        if not arrays and len(sheet):
+            arrays.append(sheet.titles is None)
+        return sheet
+
+    return piece
 
 
 def _at_once(path: Path, data: bytes) -> Sheet | None:
@@ -156,16 +169,20 @@ def _whole(value: dict[str, Any] | list[Any]) -> None:
         raise _Bad("a name holds half of a character (a lone surrogate)") from None
 
 
-def _line_by_line(path: Path, data: bytes, bad: BadLines) -> Sheet:
+def _line_by_line(path: Path, data: bytes, bad: BadLines, arrays: bool | None = None) -> Sheet:
     numbers: list[int] = []
     values: list[dict[str, Any] | list[Any]] = []
+    others: list[int] = []
     for number, value in _values(data, bad):
+        arrays = isinstance(value, list) if arrays is None else arrays
+        if isinstance(value, list) != arrays:
+            others.append(number)
+            continue
         numbers.append(number)
         values.append(value)
-    arrays = sum(isinstance(value, list) for value in values)
-    if 0 < arrays < len(values):
-        other = next(n for n, v in zip(numbers, values, strict=True) if type(v) is not type(values[0]))
-        raise BadInput(f"{path}:{other}: objects and arrays are mixed; write all lines in the same way")
+    kinds = ("an object", "arrays") if arrays else ("an array", "objects")
+    reason = f"{kinds[0]}, but the lines before are {kinds[1]}; write all lines in the same way"
+    bad.add(pl.Series(others, dtype=pl.UInt32), pl.Series([reason] * len(others), dtype=pl.String))
     rows = _array_rows(values) if arrays else _object_rows(values)  # type: ignore[arg-type]
     nested: set[str] = set()
     texts = {title: [_cell(value, title, nested) for value in column] for title, column in rows.items()}
@@ -184,7 +201,7 @@ def _object_rows(values: list[dict[str, Any]]) -> dict[str, list[Any]]:
 
 
 def _array_rows(values: list[list[Any]]) -> dict[str, list[Any]]:
-    width = min(max(map(len, values)), MOST_COLUMNS + 1)
+    width = min(max(map(len, values), default=0), MOST_COLUMNS + 1)
     return {str(at): [value[at] if at < len(value) else None for value in values] for at in range(width)}
 
 
