@@ -20,6 +20,9 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes any free one.")] = 8000,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1 or mps.")] = "cpu",
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Let nobody store decisions about suggestions.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not log requests.")] = False,
 ) -> None:
     """Answer questions over HTTP, as JSON, until Ctrl-C (or SIGTERM).
@@ -39,12 +42,17 @@ def serve(
             raise
         raise DuraError("the service needs fastapi and uvicorn; pip install 'dura-kge[serve]'") from None
     from dura.runs.api import open as open_run
+    from dura.web.settings import Settings
 
     trained = open_run(run, device)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # SIGTERM ends the service as Ctrl-C does
     with suppress(KeyboardInterrupt):  # uvicorn raises it again after it has ended, but not always
         answer(
-            trained, host, port, quiet=quiet, ready=lambda address: _say(f"serving {run} at {address} (Ctrl-C ends)")
+            trained,
+            host,
+            port,
+            settings=Settings(read_only=read_only, quiet=quiet),
+            ready=lambda address: _say(f"serving {run} at {address} (Ctrl-C ends)"),
         )
     _say("stopped")
 

@@ -1,0 +1,36 @@
+"""Settings of the service: what the command line says about how it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the service runs. The defaults are those of `dura serve`."""
+
+    read_only: bool = False
+    """Whether nobody may store decisions."""
+    quiet: bool = False
+    """Whether requests are not logged."""
+    token: str | None = None
+    """What a client must know; None lets everybody in."""
+    origins: tuple[str, ...] = ()
+    """The pages of other addresses whose scripts may ask: their origins, or *."""
+    collect_ms: float = 2.0
+    """For how many milliseconds questions are collected into one product. 0 asks each request alone."""
+    queue: int = 512
+    """How many requests may wait or be answered at a time in each process."""
+    header_seconds: float = 10.0
+    """How long a client may take to send the head of a request."""
+    body_seconds: float = 30.0
+    """How long a client may take to send a body."""
+    answer_seconds: float = 30.0
+    """How long an answer may take."""
+    grace_seconds: int = 10
+    """How long running requests may take when the service ends."""
+    metrics: Path | None = None
+    """The folder in which several workers add up what they measure."""
+    worker: int | None = None
+    """The number of this worker, if there are several."""
