@@ -63,12 +63,12 @@ def serving(trained: Trained, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of a server in a thread of this process."""
     servers: list[uvicorn.Server] = []
 
-    class Kept(uvicorn.Server):
-        def __init__(self, config: uvicorn.Config) -> None:
-            super().__init__(config)
+    class Kept(service.Server):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
             servers.append(self)
 
-    monkeypatch.setattr(uvicorn, "Server", Kept)
+    monkeypatch.setattr(service, "Server", Kept)
     ready, at = Event(), list[str]()
 
     def told(address: str) -> None:
@@ -269,7 +269,7 @@ def test_a_busy_or_broken_model_is_no_silent_service(home: Path, monkeypatch: py
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_the_command_serves_until_told_to_end(home: Path, end: signal.Signals) -> None:
-    command = [sys.executable, "-m", "dura", "serve", "sparse", "--port", "0"]
+    command = [sys.executable, "-m", "dura", "serve", "sparse", "--port", "0", "--grace", "1"]
     with subprocess.Popen(
         command,
         cwd=home,

@@ -338,8 +338,11 @@ def _wanted(k: int, wish: Wish) -> Wanted:
     return wanted_of(k, wish)
 
 
-def open_run(path: str | Path, device: str = "cpu") -> Trained:
-    """Open a run folder with its best tables by validation. If it was never validated, these are the newest tables."""
+def open_run(path: str | Path, device: str = "cpu", *, shared: bool = False) -> Trained:
+    """Open a run folder with its best tables by validation. If it was never validated, these are the newest tables.
+
+    If it is `shared`, several processes that open it keep the tables in memory only once.
+    """
     if not isinstance(path, str | PathLike):
         raise BadInput(f"open takes the path of a run folder, such as 'runs/mine', not {shown(path)}")
     from dura.runs.build import open_model
@@ -366,5 +369,5 @@ def open_run(path: str | Path, device: str = "cpu") -> Trained:
         state = {key.removeprefix("model."): tensor for key, tensor in newest[0].items() if key.startswith("model.")}
     else:
         raise BadInput(f"the run {path} holds no checkpoint yet; continue it with: dura train --resume {path}")
-    model = open_model(experiment, graph.sizes, state, device)
+    model = open_model(experiment, graph.sizes, state, device, shared=shared)
     return Trained(model, graph, experiment, folder.path)
