@@ -110,9 +110,11 @@ def serve(
         _say(f"serving {run} at {address} (Ctrl-C ends)")
 
     if workers > 1:
+        from dura.records import RunFolder
         from dura.web.sockets import address_of, listening
         from dura.web.workers import Supervisor
 
+        RunFolder.open(run)  # a wrong name is said before processes start
         with listening(host, port) as sock:
             address = address_of(sock, host, tls=tls_cert is not None)
             Supervisor(run, device, sock, settings, workers, _say).serve(lambda: said(address))

@@ -25,15 +25,13 @@ def main() -> int:
     """Serve until told to end. Returns the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the supervisor decides
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is something to reload
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))  # before the server takes it over, and when that has ended
     given = json.loads(sys.stdin.readline())
     report = partial(_report, given["report"])
     settings = Settings(**{**given["settings"], "origins": tuple(given["settings"]["origins"])})
     threading.Thread(target=_until_alone, daemon=True).start()
     try:
         _serve(given, settings, report)
-    except KeyboardInterrupt:
-        return 0
     except DuraError as error:
         report({"error": str(error), "bad": isinstance(error, BadInput)})
         return 1
