@@ -17,7 +17,7 @@ from dura.web import documents as shown
 from dura.web import requests as forms
 from dura.web.pages import GUARD
 from dura.web.replies import json_reply
-from dura.web.sentences import EXAMPLE, FACT
+from dura.web.sentences import EXAMPLE, FACT, FORMS
 from dura.web.settings import Settings
 
 FOLDER = Path(__file__).parent / "docs"
@@ -128,6 +128,8 @@ def _complete(operation: dict[str, Any], path: str, method: str) -> None:
     operation["summary"] = operation.pop("description", operation.get("summary", "")).split("\n")[0]
     statuses = [400, 401, 405, 429, 431, 500, 503, 504]
     operation["responses"] = {"200": _right(path, method)}
+    if method == "get" and path in FORMS:
+        operation["parameters"] = _parameters(FORMS[path][0])
     if method == "post":
         statuses += [408, 413] + [403] * (path == "/reviews")
         form, example = BODIES[path]
@@ -139,6 +141,19 @@ def _complete(operation: dict[str, Any], path: str, method: str) -> None:
         if status in (429, 503):
             reply["headers"] = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds."}}
         operation["responses"][str(status)] = reply
+
+
+def _parameters(form: type[BaseModel]) -> list[dict[str, Any]]:
+    """The parameters of an address, from its form."""
+    schema = form.model_json_schema()
+    found: list[dict[str, Any]] = []
+    for name, field in schema["properties"].items():
+        given = {key: value for key, value in field.items() if key not in ("title", "description", "anyOf", "default")}
+        given |= next((kind for kind in field.get("anyOf", ()) if kind != {"type": "null"}), {})
+        given |= {"default": field["default"]} if field.get("default") is not None else {}
+        parameter = {"name": name, "in": "query", "required": name in schema.get("required", ()), "schema": given}
+        found.append(parameter | {"description": field.get("description", "")})
+    return found
 
 
 def _right(path: str, method: str) -> dict[str, Any]:

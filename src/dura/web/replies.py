@@ -7,7 +7,6 @@ import json
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
@@ -58,11 +57,9 @@ def handle_errors(app: FastAPI) -> None:
             return json_reply({"error": str(error)}, 503, {"Retry-After": "1"})
         return json_reply({"error": str(error)}, 400 if isinstance(error, BadInput) else 500)
 
-    @app.exception_handler(RequestValidationError)
     @app.exception_handler(ValidationError)
-    async def invalid(request: Request, error: RequestValidationError | ValidationError) -> Response:
-        form = error.title if isinstance(error, ValidationError) else request.url.path
-        return json_reply({"error": sentence(error.errors(), form)}, 400)
+    async def invalid(_: Request, error: ValidationError) -> Response:
+        return json_reply({"error": sentence(error.errors(), error.title)}, 400)
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:

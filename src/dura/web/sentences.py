@@ -15,7 +15,7 @@ QUESTION = '{"head": "Berlin", "relation": "located_in"}'
 FACT = '{"head": "Berlin", "relation": "located_in", "tail": "Germany"}'
 EXAMPLE = f'{{"questions": [{QUESTION}]}}'
 """A body that could be right, for sentences."""
-_FORMS: dict[str, tuple[type[BaseModel], str]] = {
+FORMS: dict[str, tuple[type[BaseModel], str]] = {
     "/predict": (forms.OneQuestion, "/predict?head=Berlin&relation=located_in"),
     "/score": (forms.FactFields, "/score?head=Berlin&relation=located_in&tail=Germany"),
     "/explain": (forms.Explained, "/explain?head=Berlin&relation=located_in&tail=Germany"),
@@ -46,8 +46,8 @@ _WANTED = {
 def sentence(errors: Sequence[Mapping[str, Any]], form: str) -> str:
     """A sentence for the first of pydantic's errors. `form` is the address of a GET request, or the name of a body's form."""
     error = errors[0]
-    place = tuple(error["loc"][1:]) if form.startswith("/") else tuple(error["loc"])  # FastAPI's begins with "query"
-    fields, example = _FORMS[form]
+    place = tuple(error["loc"])
+    fields, example = FORMS[form]
     kind, given, where = str(error["type"]), error["input"], _where(place, form)
     if kind == "json_invalid":
         return f"the body is not JSON: {error['ctx']['error']}"
