@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import json
 import os
 import shutil
@@ -29,10 +30,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from measure import show, write
 
+psutil: Any = importlib.import_module("psutil")
 Row = dict[str, Any]
 CONNECTIONS = (1, 8, 64, 256)
 _SCRIPT = """
@@ -129,7 +129,7 @@ def processor(process: subprocess.Popen[str]) -> float:
     """The seconds of processor time that the service has used so far."""
     own = psutil.Process(process.pid)
     times = [one.cpu_times() for one in (own, *own.children())]
-    return sum(time.user + time.system for time in times)
+    return float(sum(one.user + one.system for one in times))
 
 
 def speed(run: Path, seconds: float, turns: int, workers: tuple[int, ...]) -> list[Row]:

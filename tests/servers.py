@@ -16,6 +16,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -178,7 +179,7 @@ def reply(handler: Handler, body: bytes, kind: str = "text/tab-separated-values"
 class Service:
     """A running `dura serve`, as operators start it: its address, its process and its log so far."""
 
-    def __init__(self, process: subprocess.Popen[str], address: str, log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[Any], address: str, log: Path) -> None:
         self.process, self.address, self._log = process, address, log
         host, port = address.split("//")[1].split(":")
         self.place = (host, int(port))
@@ -197,9 +198,8 @@ class Service:
 
     def workers(self) -> list[int]:
         """The processes of the workers."""
-        import psutil
-
-        return [child.pid for child in psutil.Process(self.process.pid).children()]
+        process = pytest.importorskip("psutil").Process(self.process.pid)
+        return [child.pid for child in process.children()]
 
 
 @contextmanager

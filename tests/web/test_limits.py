@@ -43,7 +43,7 @@ def service(run: Path) -> Any:
         yield started
 
 
-def ask(service: Service, address: str, method: str = "GET", body: bytes | None = None, **headers: str) -> Any:
+def ask(service: Service, address: str, method: str = "GET", body: Any = None, **headers: str) -> Any:
     connection = http.client.HTTPConnection(*service.place, timeout=30)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.request(method, address, body, {"Authorization": "Bearer s3cret-token", **named})

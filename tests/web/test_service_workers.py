@@ -16,12 +16,12 @@ from threading import Event
 from typing import Any
 from urllib.request import urlopen
 
-import psutil
 import pytest
 
 import dura
 from servers import Service, dura_service
 
+psutil = pytest.importorskip("psutil")
 ASK = "/predict?head=usa&relation=embassy&k=2"
 
 
