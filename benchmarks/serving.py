@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,11 +88,12 @@ end
 
 
 @contextlib.contextmanager
-def service(run: Path, *options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """The address and the process of a service."""
+def service(run: Path, *options: str, source: Path | None = None) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The address and the process of a service; of another version if its source is given."""
     command = [sys.executable, "-m", "dura", "serve", str(run), "--port", "0", "--quiet", *options]
     with tempfile.TemporaryFile("w+") as log:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log, text=True)
+        own = dict(os.environ) if source is None else {**os.environ, "PYTHONPATH": str(source)}
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log, text=True, env=own)
         try:
             address = ""
             while not address:
@@ -120,7 +122,11 @@ def wrk(address: str, run: Path, connections: int, seconds: float, *, mixed: boo
 
 def products(address: str) -> tuple[float, float]:
     """How many products there were, and how many questions they answered."""
-    with urllib.request.urlopen(f"{address}/metrics") as reply:
+    try:
+        reply = urllib.request.urlopen(f"{address}/metrics")
+    except urllib.error.HTTPError:  # an older version has none
+        return 0.0, 0.0
+    with reply:
         lines = dict(line.rsplit(" ", 1) for line in reply.read().decode().splitlines() if not line.startswith("#"))
     return float(lines.get("dura_product_questions_count", 0)), float(lines.get("dura_product_questions_sum", 0))
 
@@ -132,8 +138,8 @@ def processor(process: subprocess.Popen[str]) -> float:
     return float(sum(one.user + one.system for one in times))
 
 
-def speed(run: Path, seconds: float, turns: int, workers: tuple[int, ...]) -> list[Row]:
-    """Requests per second by connections, workers and collecting."""
+def speed(run: Path, seconds: float, turns: int, workers: tuple[int, ...], before: Path | None) -> list[Row]:
+    """Requests per second by connections, workers and collecting; also of an older version, if its source is given."""
     rows: list[Row] = []
     for count in workers:
         options = {
@@ -142,6 +148,8 @@ def speed(run: Path, seconds: float, turns: int, workers: tuple[int, ...]) -> li
         }
         with contextlib.ExitStack() as stack:
             servers = {name: stack.enter_context(service(run, *given)) for name, given in options.items()}
+            if before is not None and count == 1:
+                servers["before"] = stack.enter_context(service(run, source=before))
             for connections in CONNECTIONS:
                 found: dict[str, list[Row]] = {name: [] for name in servers}
                 for turn in range(turns):
@@ -220,6 +228,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8.0, help="seconds of each turn of speed")
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--before", type=Path, help="the folder src of an older version, to compare with")
     parser.add_argument("--minutes", type=float, default=10.0, help="minutes of soak")
     options = parser.parse_args()
     if shutil.which("wrk") is None:
@@ -227,7 +236,7 @@ def main() -> None:
     file = options.out / "serving.json"
     kept = json.loads(file.read_text()) if file.exists() else {}
     if options.what == "speed":
-        kept["speed"] = speed(options.run, options.seconds, options.turns, tuple(options.workers))
+        kept["speed"] = speed(options.run, options.seconds, options.turns, tuple(options.workers), options.before)
         with service(options.run, "--workers", "2") as (address, process):
             wrk(address, options.run, 8, 4)
             kept["memory"] = memory(process)

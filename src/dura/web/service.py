@@ -29,8 +29,8 @@ from dura.web.routes import routes
 from dura.web.settings import Settings
 from dura.web.sockets import BACKLOG, address_of, listening
 
-ACCEPTED = 8
-"""A process accepts at most this many new connections in a row, so that several workers get about as many each."""
+ACCEPTED = 1
+"""A process accepts this many new connections in a row, so that one worker does not take all of a burst."""
 
 
 def application(trained: Trained, settings: Settings | None = None) -> FastAPI:
