@@ -235,6 +235,7 @@ def main() -> None:
         parser.error("wrk is not installed; apt-get install wrk")
     file = options.out / "serving.json"
     kept = json.loads(file.read_text()) if file.exists() else {}
+    kept.pop("machine", None)  # it is described again
     if options.what == "speed":
         kept["speed"] = speed(options.run, options.seconds, options.turns, tuple(options.workers), options.before)
         with service(options.run, "--workers", "2") as (address, process):
