@@ -16,6 +16,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -170,3 +171,53 @@ def reply(handler: Handler, body: bytes, kind: str = "text/tab-separated-values"
         handler.send_header(name, value)
     handler.end_headers()
     handler.wfile.write(body)
+
+
+# -- dura serve ---------------------------------------------------------------------------------------------------------
+
+
+class Service:
+    """A running `dura serve`, as operators start it: its address, its process and its log so far."""
+
+    def __init__(self, process: subprocess.Popen[Any], address: str, log: Path) -> None:
+        self.process, self.address, self._log = process, address, log
+        host, port = address.split("//")[1].split(":")
+        self.place = (host, int(port))
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def until(self, text: str, seconds: float = 60) -> str:
+        """The log as soon as it holds a text."""
+        end = time.monotonic() + seconds
+        while text not in self.log:
+            assert time.monotonic() < end and self.process.poll() is None, f"{text!r} is not in the log:\n{self.log}"
+            time.sleep(0.05)
+        return self.log
+
+    def workers(self) -> list[int]:
+        """The processes of the workers."""
+        process = pytest.importorskip("psutil").Process(self.process.pid)
+        return [child.pid for child in process.children()]
+
+
+@contextmanager
+def dura_service(run: Path, log: Path, *options: str) -> Iterator[Service]:
+    """`dura serve RUN` with these options at a free port. It must end by itself when it is told to."""
+    command = [sys.executable, "-m", "dura", "serve", str(run), "--port", "0", "--grace", "2", *options]
+    environment = {**os.environ, "NO_COLOR": "1", "OMP_NUM_THREADS": "1"}
+    with log.open("w") as file:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=file, text=True, env=environment)
+    try:
+        service = Service(process, "http://x:0", log)
+        first = next(line for line in service.until(" at http").splitlines() if line.startswith("serving "))
+        yield Service(process, first.split()[-3], log)
+        assert process.poll() is None, f"the service ended:\n{log.read_text()}"
+        process.terminate()
+        assert process.wait(30) == 0
+        assert log.read_text().endswith("stopped\n")
+        assert "Traceback" not in log.read_text()
+    finally:
+        process.kill()
+        process.wait()

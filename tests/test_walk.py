@@ -44,6 +44,7 @@ AROUND = {
     "runs/trackers.py": "listens",
     "runs/recorder.py": "listens",
     "runs/api.py": "opens the run",
+    "runs/exploring.py": "is the run calibrated?",
     "runs/trained.py": "opens the run",
     "training/display.py": "listens",
     "training/checkpoint.py": "opens the run",

@@ -148,6 +148,13 @@ class Graph:
             relation_descriptions=relations.descriptions,
         )
 
+    def reviewed(self, reviews: Reviews | None) -> Graph:
+        """The same facts with these decisions instead. What was computed from the facts is kept: it may take long to make."""
+        other = replace(self, reviews=reviews)
+        known = {name: value for name, value in vars(self).items() if name not in self.__dataclass_fields__}
+        vars(other).update(known)
+        return other
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 over the vocabularies and the facts of every split. Results on graphs with equal digests can be compared."""

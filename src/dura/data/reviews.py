@@ -89,6 +89,11 @@ class Decision:
         """The fact alone."""
         return self.head, self.relation, self.tail, self.time
 
+    def to_dict(self) -> dict[str, str]:
+        """The fact and the decision as plain values. The time, and when it was taken in, only if they are known."""
+        own = dict(zip(COLUMNS, (*self.fact, self.decision, self.when), strict=False))
+        return {key: value for key, value in own.items() if value or key in ("head", "relation", "tail")}
+
 
 @dataclass(frozen=True)
 class Read:
@@ -174,7 +179,7 @@ def named(graph: Graph, path: Path, read: Read) -> list[Decision]:
     wrong, found = list(read.wrong), dict[tuple[str, str, str, str], tuple[int, Decision]]()
     for line, given in zip(read.lines, read.decisions, strict=True):
         try:
-            own = _named(graph, given)
+            own = checked(graph, given)
         except BadInput as error:
             wrong.append((line, f"{path}:{line}: {error}"))
             continue
@@ -187,7 +192,7 @@ def named(graph: Graph, path: Path, read: Read) -> list[Decision]:
     return [decision for _, decision in found.values()]
 
 
-def _named(graph: Graph, given: Decision) -> Decision:
+def checked(graph: Graph, given: Decision) -> Decision:
     """A decision with the names of entities and relations instead of their labels, and the graph's own spelling of the time."""
     if given.time and graph.times is None:
         raise BadInput(f"the facts of this graph have no times, but this one has the time {given.time!r}")
@@ -245,7 +250,7 @@ def with_reviews(graph: Graph, source: str) -> tuple[Graph, list[str]]:
     read, known, strange = read_decisions(path, complete=own), list[Decision](), 0
     for decision in latest(read.decisions):
         try:
-            known.append(_named(graph, decision))
+            known.append(checked(graph, decision))
         except BadInput:
             strange += 1
     reviews = as_ids(graph, latest(known))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -12,7 +12,7 @@ from dura.data.graph import Graph
 from dura.data.opening import name_of, read_lines
 from dura.data.readers import ReadOptions
 from dura.data.streams import Row, question_rows
-from dura.inference.answers import HOLE, Question
+from dura.inference.answers import HOLE, Answers, Question, TimeAnswers
 from dura.inference.predict import BLOCK, Asker
 from dura.types import BadInput
 
@@ -70,6 +70,18 @@ def replies(asker: Asker, rows: Iterable[Row]) -> Iterator[Reply]:
                 wrong[at], bad = str(error), bad + 1
         found = dict(zip(questions, asker.ask(list(questions.values())), strict=True))
         yield from (Reply(row.line, found.get(at), wrong.get(at, "")) for at, row in enumerate(block))
+
+
+def each(asker: Asker, questions: Sequence[Question], suggest: int = 10) -> list[Answers | TimeAnswers | BadInput]:
+    """The answers to each question, or what is wrong with it. Only the first few unknown names get suggestions, which take time."""
+    wrong: dict[int, BadInput] = {}
+    for at, question in enumerate(questions):
+        try:
+            _checked(asker, question, suggest=len(wrong) < suggest)
+        except BadInput as error:
+            wrong[at] = error
+    found = iter(asker.ask([question for at, question in enumerate(questions) if at not in wrong]))
+    return [wrong[at] if at in wrong else next(found) for at in range(len(questions))]
 
 
 def _question(row: Row) -> Question:

@@ -111,6 +111,25 @@ def _among(graph: Graph, ids: IntArray, questions: Questions) -> NDArray[np.bool
     return found
 
 
+def scored_each(
+    model: Model, graph: Graph, facts: Iterable[object], calibration: Calibration | None = None, suggest: int = 10
+) -> list[ScoredFact | BadInput]:
+    """Each fact with its score, or what is wrong with it. Only the first few unknown names get suggestions, which take time."""
+    ids: dict[int, tuple[int, int, int, int]] = {}
+    found: dict[int, ScoredFact | BadInput] = {}
+    for at, fact in enumerate(facts):
+        try:
+            head, relation, tail, *time = as_fact(fact)
+            if len(found) >= suggest:
+                check_names(graph, [head, tail], str(relation))
+            ids[at] = _ids(graph, str(head), str(relation), str(tail), *time)
+        except BadInput as error:
+            found[at] = error
+    right = scored(model, graph, np.array(list(ids.values()), dtype=np.int64).reshape(-1, 4), calibration)
+    found.update(zip(ids, right, strict=True))
+    return [found[at] for at in sorted(found)]
+
+
 def score_rows(
     model: Model, graph: Graph, rows: Iterable[Row], calibration: Calibration | None = None
 ) -> Iterator[Reply]:

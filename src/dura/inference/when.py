@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from dura.data.graph import Graph
 from dura.data.questions import Questions
 from dura.data.times import Times
-from dura.inference.answers import TEN, Question, TimeAnswer, TimeAnswers, Wanted
+from dura.inference.answers import HOLE, TEN, Question, TimeAnswer, TimeAnswers, Wanted
 from dura.inference.predict import by_names, check_finite
 from dura.inference.score import score_facts
 from dura.models import Model
@@ -42,10 +45,7 @@ def check(graph: Graph, question: Question, wanted: Wanted) -> tuple[Times, tupl
 
 def _times(model: Model, graph: Graph, question: Question, wanted: Wanted) -> TimeAnswers:
     times, fact = check(graph, question, wanted)
-    every = torch.arange(len(times.positions))  # without "no time"
-    head, relation, tail = (torch.full_like(every, i) for i in fact)
-    scores = score_facts(model, head, relation, tail, every)
-    check_finite(scores)
+    every, scores = _scores(model, times, fact)
     is_known = torch.zeros(len(every), dtype=torch.bool)
     is_known[torch.from_numpy(_known(graph, fact, every.numpy()))] = True
     left = every if wanted.known else (~is_known).nonzero().flatten()
@@ -72,3 +72,40 @@ def _at(questions: Questions, fact: tuple[int, int, int], times: IntArray) -> In
     facts = questions.known(np.full_like(times, head), np.full_like(times, relation), times)
     found: IntArray = facts.question[facts.answers == tail]
     return found
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A fact at every time, in the order of time. `share` is that of a time among all times, if scores are logarithms."""
+
+    question: Question
+    labels: Mapping[str, str]
+    times: tuple[dict[str, Any], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        question = self.question.to_dict() | {f"{part}_label": label for part, label in self.labels.items()}
+        return {"question": question, "times": list(self.times)}
+
+
+def strip(model: Model, graph: Graph, head: str, relation: str, tail: str) -> Strip:
+    """The score of a fact at every time, and at which times it is known."""
+    question = Question(head, relation, tail, HOLE)
+    times, fact = check(graph, question, TEN)
+    every, scores = _scores(model, times, fact)
+    known = np.zeros(len(every), dtype=bool)
+    known[_known(graph, fact, every.numpy())] = True
+    shares = torch.softmax(scores.double(), 0).tolist()
+    rows = zip(times.names(every.tolist()), scores.tolist(), shares, known.tolist(), strict=True)
+    named, labels = by_names(graph, question)
+    found = tuple({"time": time, "score": score, "share": share, "known": flag} for time, score, share, flag in rows)
+    return Strip(named, labels, found)
+
+
+def _scores(model: Model, times: Times, fact: tuple[int, int, int]) -> tuple[Tensor, Tensor]:
+    """The ids of all times without "no time", and the score of the fact at each."""
+    every = torch.arange(len(times.positions))
+    head, relation, tail = (torch.full_like(every, i) for i in fact)
+    scores = score_facts(model, head, relation, tail, every)
+    check_finite(scores)
+    return every, scores

@@ -25,7 +25,7 @@ name in the list in `folder`.
 
 from __future__ import annotations
 
-from dura.records.folder import COMBINED, FORMAT, GRAPH, PACKED, PLAIN, RunFolder, clear_leftovers
+from dura.records.folder import COMBINED, FORMAT, GRAPH, PACKED, PLAIN, InUse, RunFolder, clear_leftovers
 from dura.records.kinds import best_epoch, curve, exported_as
 from dura.records.reading import Damage, Missing, read_bytes, read_json, read_names, read_pairs, remedy
 from dura.records.writing import disk_error, write_atomic
@@ -37,6 +37,7 @@ __all__ = [
     "PACKED",
     "PLAIN",
     "Damage",
+    "InUse",
     "Missing",
     "RunFolder",
     "best_epoch",

@@ -67,6 +67,10 @@ GRAPH |= {"train": _COUNT, "valid": WHOLE, "test": WHOLE}
 """What a manifest says about a graph."""
 
 
+class InUse(DuraError):
+    """Another process is writing to the run folder."""
+
+
 class RunFolder:
     """The folder of one run.
 
@@ -127,7 +131,7 @@ class RunFolder:
         try:
             lock.acquire()
         except filelock.Timeout:
-            raise DuraError(f"the run {self.path} is in use by {_holder(self.path)}; wait for it or stop it") from None
+            raise InUse(f"the run {self.path} is in use by {_holder(self.path)}; wait for it or stop it") from None
         except OSError as error:
             raise disk_error(error, self.path / ".lock") from error
         try:

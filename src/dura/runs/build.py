@@ -213,10 +213,18 @@ def _smoothness(experiment: Experiment, dense: bool) -> Smoothness:
     return Smoothness(experiment.smoothness.weight, p if p != "auto" else 2 if dense else 3)
 
 
-def open_model(experiment: Experiment, sizes: Sizes, state: Mapping[str, Tensor], device: str) -> Model:
-    """The model of an experiment with a saved state. If the model allows it, no random tables are made."""
+def open_model(
+    experiment: Experiment, sizes: Sizes, state: Mapping[str, Tensor], device: str, *, shared: bool = False
+) -> Model:
+    """The model of an experiment with a saved state. If the model allows it, no random tables are made.
+
+    If it is `shared`, the tables on the CPU stay in the mapped file, so that the processes of a machine share their memory.
+    """
     place = checked_device(device)
     model = blank_model(experiment, sizes)
+    if shared and place.type == "cpu":
+        adopt(model, state)
+        return model
     own = model.state_dict(keep_vars=True)
     spans = {name: table.span for name, table in own.items() if isinstance(table, Sharded)}
     adopt(model, {name: taken(tensor, spans.get(model.renamed.get(name, name))) for name, tensor in state.items()})

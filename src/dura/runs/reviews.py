@@ -6,11 +6,12 @@ itself was trained with; `dura train --resume` needs them. `dura review` and `Tr
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 from dura.data.graph import Graph
@@ -22,18 +23,19 @@ from dura.data.reviews import (
     Reviews,
     as_csv,
     as_ids,
+    checked,
     latest,
     named,
     read_decisions,
     read_lines,
 )
 from dura.data.reviews import stop as report
-from dura.records import Damage, Missing, RunFolder, read_bytes, write_atomic
+from dura.records import Damage, InUse, Missing, RunFolder, read_bytes, write_atomic
 from dura.text import shown
 from dura.types import BadInput
 
 if TYPE_CHECKING:
-    from dura.runs.trained import Trained
+    from dura.runs.exploring import Exploring
 
 MOST = 1 << 30
 """The most bytes of reviews.csv."""
@@ -66,17 +68,69 @@ class Reviewed:
         )
 
 
-def review_run(trained: Trained, file: str | Path, *, change: bool = False) -> Reviewed:
+def review_run(trained: Exploring, file: str | Path, *, change: bool = False) -> Reviewed:
     """`review` of an opened run, which answers accordingly from then on."""
+    folder = _folder(trained)
+    if not isinstance(file, str | PathLike):
+        raise BadInput(f"review takes the path of a file of decisions, not {shown(file)}")
+    tally = review(folder, trained.graph, Path(file), change=change)
+    trained.graph = trained.graph.reviewed(reviews_of(folder, trained.graph))
+    trained.reviews_seal = seal(folder)
+    return tally
+
+
+def decide(trained: Exploring, decisions: Sequence[Decision], *, change: bool = False) -> Reviewed:
+    """As `review_run`, with decisions of a caller instead of a file. All are checked before anything is written."""
+    folder, given = RunFolder.open(_folder(trained)), dict[tuple[str, str, str, str], Decision]()
+    for number, decision in enumerate(decisions, 1):
+        try:
+            own = checked(trained.graph, decision)
+        except BadInput as error:
+            raise BadInput(f"decision {number}: {error}") from None
+        if given.setdefault(own.fact, own).decision != own.decision:
+            raise BadInput(f"decision {number}: the same fact is accepted and rejected")
+    for patience in (0.05, 0.1, 0.2, 0.4, 0.8, None):  # another worker may write just now
+        try:
+            tally = _take_in(folder, list(given.values()), undecided=0, change=change)
+            break
+        except InUse:
+            if patience is None:
+                raise
+            sleep(patience)
+    renew(trained)
+    return tally
+
+
+def decisions(trained: Exploring) -> list[Decision]:
+    """What people decided about facts of this run, each fact once."""
+    return [] if trained.path is None else latest(_log(trained.path))
+
+
+def renew(trained: Exploring) -> None:
+    """Read the decisions again if their file was changed, perhaps by another process."""
+    if trained.path is None:
+        return
+    state = seal(trained.path)
+    if state != trained.reviews_seal:
+        trained.graph = trained.graph.reviewed(reviews_of(trained.path, trained.graph))
+        trained.reviews_seal = state
+
+
+def seal(run: Path) -> tuple[int, int, int] | None:
+    """What changes whenever the file of decisions does; None if there is no such file."""
+    try:
+        found = (run / FILE).stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _folder(trained: Exploring) -> Path:
     if trained.path is None:
         raise BadInput(
             "decisions are kept in a run folder, but this model is only in memory: train it with out=…, or save it"
         )
-    if not isinstance(file, str | PathLike):
-        raise BadInput(f"review takes the path of a file of decisions, not {shown(file)}")
-    tally = review(trained.path, trained.graph, Path(file), change=change)
-    trained.graph = replace(trained.graph, reviews=reviews_of(trained.path, trained.graph))
-    return tally
+    return trained.path
 
 
 def review_folder(run: Path, file: Path, *, change: bool = False) -> Reviewed:
@@ -97,7 +151,12 @@ def review(run: Path, graph: Graph, file: Path, *, change: bool = False) -> Revi
     if not file.exists():
         raise BadInput(f"there is no file {file} of decisions")
     read = read_lines(file)
-    given = named(graph, file, read)
+    return _take_in(folder, named(graph, file, read), undecided=read.undecided, change=change)
+
+
+def _take_in(folder: RunFolder, given: list[Decision], *, undecided: int, change: bool) -> Reviewed:
+    """Add checked decisions to the file of a run."""
+    run = folder.path
     with folder.lock():
         log = _log(run)
         before = {decision.fact: decision for decision in log}
@@ -112,7 +171,7 @@ def review(run: Path, graph: Graph, file: Path, *, change: bool = False) -> Revi
     counted = {word: sum(d.decision == word for d in fresh) for word in (ACCEPT, REJECT)}
     every = latest([*log, *fresh])
     total = {word: sum(d.decision == word for d in every) for word in (ACCEPT, REJECT)}
-    return Reviewed(counted[ACCEPT], counted[REJECT], len(given) - len(fresh), len(changed), read.undecided, total)
+    return Reviewed(counted[ACCEPT], counted[REJECT], len(given) - len(fresh), len(changed), undecided, total)
 
 
 def _against(new: Decision, old: Decision) -> str:

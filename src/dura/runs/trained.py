@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.records import RunFolder
+from dura.runs.exploring import Exploring
 from dura.runs.store import check_checkpoints, read_graph, read_settings
 from dura.text import shown
 from dura.types import BadInput, DuraError, Filter, Side, Split
@@ -18,7 +19,7 @@ from dura.types import BadInput, DuraError, Filter, Side, Split
 if TYPE_CHECKING:
     from dura.data.readers import ReadOptions
     from dura.evaluation import Group, Result
-    from dura.inference import Answers, Asker, Calibration, Explanation, Question, TimeAnswers, Wanted
+    from dura.inference import Answers, Asker, Explanation, Question, TimeAnswers, Wanted
     from dura.inference.answers import Wish
     from dura.inference.explain import Explainer
     from dura.inference.found import Found
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from dura.runs.calibrations import Calibrated
     from dura.runs.files import Tally
     from dura.runs.indexing import Indexed
-    from dura.runs.reviews import Reviewed
     from dura.runs.vectors import Form
     from dura.tables.packed import NumberType
 
@@ -37,7 +37,7 @@ QuestionTuple = tuple[str | None, str, str | None] | tuple[str | None, str, str 
 """A question as (head, relation, tail) with None for the hole, or (head, relation, tail, time); the time "?" asks when."""
 
 
-class Trained:
+class Trained(Exploring):
     """What `dura.fit` and `dura.open` return.
 
     >>> import dura
@@ -84,15 +84,6 @@ class Trained:
 
         return calibrate(self, figure=figure, progress=progress)
 
-    @cached_property
-    def calibration(self) -> Calibration | None:
-        """What turns scores into probabilities. None before `calibrate`, and after more training."""
-        if self.path is None or not (self.path / "calibration.json").exists():
-            return None
-        from dura.runs.calibrations import read_calibration
-
-        return read_calibration(self.path, self.checkpoint)
-
     def ask(
         self, questions: Sequence[Question | QuestionTuple], k: int = 10, **wish: Unpack[Wish]
     ) -> list[Answers | TimeAnswers]:
@@ -115,6 +106,20 @@ class Trained:
         from dura.inference.answers import as_question
 
         return self.asker(wanted).ask([as_question(question) for question in questions])
+
+    def ask_each(
+        self, questions: Sequence[Question | QuestionTuple], wanted: Wanted, *, explain: bool = False
+    ) -> list[Answers | TimeAnswers | BadInput]:
+        """As `ask_wanted`, but a bad question does not stop the others: its place holds what is wrong with it.
+
+        With `explain` each entity comes with the reasons for it.
+        """
+        from dura.inference import Answers
+        from dura.inference.answers import as_question
+        from dura.inference.asking import each
+
+        found = each(self.asker(wanted), [as_question(question) for question in questions])
+        return [self.explained(one) if explain and isinstance(one, Answers) else one for one in found]
 
     def asker(self, wanted: Wanted) -> Asker:
         """What answers many questions with one wish."""
@@ -194,6 +199,12 @@ class Trained:
 
         return scored(self.model, self.graph, fact_ids(self.graph, facts), self.calibration)
 
+    def scored_each(self, facts: Iterable[Fact]) -> list[ScoredFact | BadInput]:
+        """As `scored`, but a bad fact does not stop the others: its place holds what is wrong with it."""
+        from dura.inference.scored import scored_each
+
+        return scored_each(self.model, self.graph, facts, self.calibration)
+
     def explain(
         self, head: str, relation: str, tail: str, time: str | None = None, *, side: Side = "tail", k: int = 5
     ) -> Explanation:
@@ -240,12 +251,6 @@ class Trained:
         from dura.runs.discovering import discover
 
         return discover(self, relations, **search)
-
-    def review(self, file: str | Path, *, change: bool = False) -> Reviewed:
-        """Take in what people decided about suggestions (accept or reject). From then on they are not suggested again."""
-        from dura.runs.reviews import review_run
-
-        return review_run(self, file, change=change)
 
     def audit(self, **plan: Any) -> Found:
         """The least plausible training facts, each judged by a model that has not seen it; `dura.runs.audit.audit` has `plan`."""
@@ -326,12 +331,6 @@ class Trained:
 
         return open_index(self)
 
-    def describe(self) -> dict[str, Any]:
-        """The model, its graph, and how its tables are stored in memory, as plain values."""
-        from dura.runs.about import describe
-
-        return describe(self)
-
 
 def _wanted(k: int, wish: Wish) -> Wanted:
     from dura.inference.answers import wanted_of
@@ -339,8 +338,11 @@ def _wanted(k: int, wish: Wish) -> Wanted:
     return wanted_of(k, wish)
 
 
-def open_run(path: str | Path, device: str = "cpu") -> Trained:
-    """Open a run folder with its best tables by validation. If it was never validated, these are the newest tables."""
+def open_run(path: str | Path, device: str = "cpu", *, shared: bool = False) -> Trained:
+    """Open a run folder with its best tables by validation. If it was never validated, these are the newest tables.
+
+    If it is `shared`, several processes that open it keep the tables in memory only once.
+    """
     if not isinstance(path, str | PathLike):
         raise BadInput(f"open takes the path of a run folder, such as 'runs/mine', not {shown(path)}")
     from dura.runs.build import open_model
@@ -371,5 +373,5 @@ def open_run(path: str | Path, device: str = "cpu") -> Trained:
         state = {key.removeprefix("model."): tensor for key, tensor in newest[0].items() if key.startswith("model.")}
     else:
         raise BadInput(f"the run {path} holds no checkpoint yet; continue it with: dura train --resume {path}")
-    model = open_model(experiment, graph.sizes, state, device)
+    model = open_model(experiment, graph.sizes, state, device, shared=shared)
     return Trained(model, graph, experiment, folder.path)

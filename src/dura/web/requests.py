@@ -1,22 +1,22 @@
-"""Requests: what a client may send, and a sentence for what is wrong with it."""
+"""Requests: what a client may send."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from dura.inference.answers import HOLE, Question
-from dura.text import shown
+from dura.data.reviews import Decision
+from dura.inference.answers import HOLE, Question, Wanted, wanted_of
+from dura.types import BadInput, Side
 
 MOST, LONGEST = 1_000, 1_000
 """At most this many answers per question and questions per request; and characters in a name."""
 MOST_NAMES = 10_000
 """At most this many names that answers may be among."""
-EXAMPLE = '{"questions": [{"head": "Berlin", "relation": "located_in"}]}'
-"""A body that could be right, for sentences."""
+MOST_ANSWERS, MOST_REASONS = 10_000, 100
+"""At most this many answers, and answers with reasons, per request, so that others need not wait long."""
 
 
 def _no_truth(value: object) -> object:
@@ -26,8 +26,10 @@ def _no_truth(value: object) -> object:
     return value
 
 
-Count = Annotated[int, BeforeValidator(_no_truth), Field(le=MOST)]
+Count = Annotated[int, BeforeValidator(_no_truth), Field(le=MOST, json_schema_extra={"minimum": 1})]
 """How many answers; the model refuses fewer than one with the sentence that `dura predict` gives."""
+Limit = Annotated[int, BeforeValidator(_no_truth), Field(ge=1, le=MOST)]
+Offset = Annotated[int, BeforeValidator(_no_truth), Field(ge=0, le=10**9)]
 Name = Annotated[str, Field(max_length=LONGEST)]
 Names = Annotated[
     list[Name],
@@ -35,16 +37,28 @@ Names = Annotated[
     Field(max_length=MOST_NAMES),
 ]
 """One name or a list of them."""
+Share = Annotated[float, Field(json_schema_extra={"minimum": 0, "maximum": 1})]
+Entity = Annotated[Name, Field(description="An entity, by its name or its label.", examples=["Berlin"])]
+Relation = Annotated[Name, Field(description="A relation, by its name or its label.", examples=["located_in"])]
+Tail = Annotated[Name, Field(description="An entity, by its name or its label.", examples=["Germany"])]
+Time = Annotated[
+    Name | None, Field(description="A time, if the facts of the graph have times.", examples=["2014-05-06"])
+]
 
 
-class QuestionFields(BaseModel):
-    """The fields of a question: `head` or `tail` is missing or "?", or `time` is "?"."""
+class Form(BaseModel):
+    """What a request may hold, and nothing else."""
 
     model_config = ConfigDict(extra="forbid")
-    relation: Name
-    head: Name | None = None
-    tail: Name | None = None
-    time: Name | None = None
+
+
+class QuestionFields(Form):
+    """The fields of a question: `head` or `tail` is missing or "?", or `time` is "?"."""
+
+    relation: Relation
+    head: Annotated[Name | None, Field(description="Asks (head, relation, ?).", examples=["Berlin"])] = None
+    tail: Annotated[Name | None, Field(description="Asks (?, relation, tail).")] = None
+    time: Annotated[Name | None, Field(description="The time of the question; ? asks when the fact holds.")] = None
 
     def question(self) -> Question:
         """The question for the model."""
@@ -52,89 +66,140 @@ class QuestionFields(BaseModel):
         return Question(head, self.relation, tail, self.time)
 
 
-class WantedFields(BaseModel):
+class WantedFields(Form):
     """Which answers are wanted."""
 
-    k: Count = 10
-    known: bool = False
-    among: Names | None = None
-    type: Names = []
-    in_range: bool = False
-    min_probability: float | None = None
-    coverage: float | None = None
+    k: Annotated[Count, Field(description="How many answers.")] = 10
+    known: Annotated[bool, Field(description="Also known facts, marked as known.")] = False
+    among: Annotated[Names | None, Field(description="Only these entities.")] = None
+    type: Annotated[Names, Field(description="Only entities of one of these types.")] = []
+    in_range: Annotated[
+        bool, Field(description="Only entities that training facts have with this relation on this side.")
+    ] = False
+    min_probability: Annotated[Share | None, Field(description="Only answers that are at least this probable.")] = None
+    coverage: Annotated[
+        Share | None, Field(description="Only the set that holds a missing answer with this probability.")
+    ] = None
+    approximate: Annotated[bool, Field(description="Find answers by the run's index.")] = False
+    explain: Annotated[bool, Field(description="Say why the model gives each answer.")] = False
 
-    def wanted(self) -> dict[str, Any]:
-        """The wish, by the names that `Trained.ask` has for its parts."""
-        return {name: getattr(self, name) for name in WantedFields.model_fields}
+    def wanted(self, questions: int) -> Wanted:
+        """The wish as one value, for this many questions."""
+        if questions * self.k > MOST_ANSWERS:
+            raise BadInput(
+                f"{questions} questions with k {self.k} are more than {MOST_ANSWERS:,} answers; ask in several requests"
+            )
+        if self.explain and questions * self.k > MOST_REASONS:
+            raise BadInput(
+                f"{questions} questions with k {self.k} are more than {MOST_REASONS} answers, which is the most with reasons; "
+                "ask for fewer, or leave explain out"
+            )
+        rest = {name: getattr(self, name) for name in WantedFields.model_fields if name not in ("k", "explain")}
+        return wanted_of(self.k, rest)  # type: ignore[arg-type]
 
 
 class OneQuestion(WantedFields, QuestionFields):
     """One question, from the address of a request."""
 
 
+class FactFields(Form):
+    """The fields of a fact."""
+
+    head: Entity
+    relation: Relation
+    tail: Tail
+    time: Time = None
+
+    def fact(self) -> tuple[str, str, str, str | None]:
+        """The fact for the model."""
+        return self.head, self.relation, self.tail, self.time
+
+
+def _listed(of: type[BaseModel]) -> Any:
+    """A list of forms in a document. Each is read on its own, so that one bad form is one error in the list."""
+    schema = {"type": "array", "minItems": 1, "maxItems": MOST, "items": of.model_json_schema()}
+    return Annotated[list[Any], Field(min_length=1, max_length=MOST), WithJsonSchema(schema)]
+
+
 class ManyQuestions(WantedFields):
     """Many questions, from the body of a request."""
 
-    model_config = ConfigDict(extra="forbid")
-    questions: Annotated[list[QuestionFields], Field(min_length=1, max_length=MOST)]
+    questions: _listed(QuestionFields)  # type: ignore[valid-type]
 
 
-_WANTED = {
-    "string": "must be text",
-    "int": f"must be a whole number from 1 to {MOST:,}",
-    "less_than_equal": f"must be a whole number from 1 to {MOST:,}",
-    "bool": "must be true or false",
-    "list": "must be a list of names",
-    "float": "must be a number from 0 to 1",
-    "model": f"must be an object such as {EXAMPLE}",
-}
-"""What would be right, by the beginning of pydantic's name for the error."""
+class ManyFacts(Form):
+    """Many facts, from the body of a request."""
+
+    facts: _listed(FactFields)  # type: ignore[valid-type]
 
 
-def sentence(errors: Sequence[Mapping[str, Any]], *, body: bool) -> str:
-    """A sentence for the first of pydantic's errors: what is wrong, where, and what would be right."""
-    error = errors[0]
-    place = tuple(error["loc"]) if body else tuple(error["loc"][1:])  # FastAPI's place begins with "query"
-    kind, given, where = str(error["type"]), error["input"], _where(place)
-    if kind == "json_invalid":
-        return f"the body is not JSON: {error['ctx']['error']}"
-    if kind == "missing":
-        example = f", such as {EXAMPLE}" if body else ", such as /predict?head=Berlin&relation=located_in"
-        return f"{where} is missing; it is needed{example}"
-    if kind == "extra_forbidden":
-        fields = ManyQuestions if body and len(place) == 1 else QuestionFields if body else OneQuestion
-        return f"{where} is not known; known are {', '.join(fields.model_fields)}"
-    if kind == "string_too_long":
-        return f"{where} has {len(given):,} characters; at most {LONGEST:,} are allowed"
-    if kind == "too_long" and place[0] != "questions":
-        return f"{where} has {len(given):,} names; at most {MOST_NAMES:,} are allowed"
-    if kind in ("too_short", "too_long"):
-        return f"{where} has {len(given):,} questions; 1 to {MOST:,} are allowed in one request"
-    if kind.startswith("list") and place == ("questions",):
-        return f"{where} must be a list of questions, not {_given(given)}"
-    wanted = next((words for begin, words in _WANTED.items() if kind.startswith(begin)), "is not valid")
-    if len(place) == 2 and kind.startswith("model"):
-        wanted = 'must be an object such as {"head": "Berlin", "relation": "located_in"}'
-    return f"{where} {wanted}, not {_given(given)}"
+class Explained(FactFields):
+    """A fact that is to be explained."""
+
+    side: Annotated[Side, Field(description="Which part of the fact is the answer.")] = "tail"
+    k: Annotated[Limit, Field(le=100, description="How many facts, similar entities and rules.")] = 5
 
 
-def _where(place: tuple[int | str, ...]) -> str:
-    """A place in a request: `relation of question 1` for ("questions", 0, "relation")."""
-    names = [shown(name)[1:-1] for name in place if isinstance(name, str)]
-    numbers = [name + 1 for name in place if isinstance(name, int)]
-    if not place:
-        return "the body"
-    if not numbers:
-        return names[-1]
-    return f"{names[-1]} of question {numbers[0]}" if len(names) > 1 else f"question {numbers[0]}"
+class Near(Form):
+    """An entity whose neighbours are wanted."""
+
+    entity: Entity
+    k: Annotated[Limit, Field(description="How many neighbours.")] = 10
+    relation: Annotated[Name | None, Field(description="Compare what entities ask with this relation.")] = None
+    time: Time = None
 
 
-def _given(value: object) -> str:
-    """A value as JSON writes it."""
-    if isinstance(value, Mapping | list):
-        return "an object" if isinstance(value, Mapping) else "a list"
-    return (
-        {True: "true", False: "false", None: "null"}[value]
-        if value is None or isinstance(value, bool)
-        else shown(value)
-    )
+class Searched(Form):
+    """A search for entities."""
+
+    query: Annotated[
+        Name, Field(description="A part of a name or label; empty for entities with most facts.", examples=["berl"])
+    ] = ""
+    limit: Annotated[Limit, Field(description="How many entities.")] = 10
+
+
+class FactsAbout(Form):
+    """The entity whose facts are wanted, and which of them."""
+
+    entity: Entity
+    relation: Annotated[Name | None, Field(description="Only facts of this relation.")] = None
+    offset: Annotated[Offset, Field(description="How many facts to leave out at the beginning.")] = 0
+    limit: Annotated[Limit, Field(description="How many facts.")] = 100
+
+
+class SuggestedFor(Form):
+    """The entity for which missing facts are wanted."""
+
+    entity: Entity
+    k: Annotated[Limit, Field(le=100, description="How many answers for each relation.")] = 3
+    time: Time = None
+    limit: Annotated[Limit, Field(description="How many relations and sides.")] = 20
+
+
+class TimedFact(Form):
+    """A fact whose times are wanted."""
+
+    head: Entity
+    relation: Relation
+    tail: Tail
+
+
+class DecisionFields(Form):
+    """What a person decided about a fact."""
+
+    head: Entity
+    relation: Relation
+    tail: Tail
+    time: Time = None
+    decision: Literal["accept", "reject"]
+
+    def value(self) -> Decision:
+        """The decision, as it is stored."""
+        return Decision(self.head, self.relation, self.tail, self.time or "", self.decision)
+
+
+class Decisions(Form):
+    """Decisions of people, from the body of a request."""
+
+    decisions: Annotated[list[DecisionFields], Field(min_length=1, max_length=MOST)]
+    change: Annotated[bool, Field(description="Whether a decision may be the opposite of an earlier one.")] = True

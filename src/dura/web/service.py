@@ -1,175 +1,170 @@
-"""Service: one trained model behind HTTP.
-
-One thread asks the model, one request at a time: a matrix product uses all cores anyway, torch keeps threads for every thread
-that calls it, and only one request takes memory. Packed tables are used as they are.
-"""
+"""Service: one trained model behind HTTP, in this process."""
 
 from __future__ import annotations
 
-import asyncio
 import copy
-import json
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Any
 
 import uvicorn
-from fastapi import FastAPI, Query, Request, Response
-from fastapi.exceptions import RequestValidationError
-from pydantic import ValidationError
-from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from fastapi import FastAPI
+from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.routing import Route
 
 from dura.runs.trained import Trained
-from dura.text import shown
-from dura.types import BadInput, DuraError, __version__
-from dura.web.requests import ManyQuestions, OneQuestion, QuestionFields, WantedFields, sentence
+from dura.types import BadInput, __version__
+from dura.web.answering import Served
+from dura.web.gate import Gate
+from dura.web.metrics import Metrics
+from dura.web.openapi import describe_addresses, documentation
+from dura.web.operating import operating
+from dura.web.pages import pages
+from dura.web.protocol import KEEP_ALIVE, limited
+from dura.web.reloading import Opener, Reloader, warm
+from dura.web.replies import handle_errors
+from dura.web.routes import routes
+from dura.web.settings import Settings
+from dura.web.sockets import BACKLOG, address_of, listening
 
-MOST_ANSWERS = 10_000
-"""At most this many answers per request, so that others need not wait long."""
-LARGEST = 1 << 20
-"""At most this many bytes in a request's body."""
-PATIENCE, GRACE = 30.0, 5
-"""Seconds that a body may take to arrive; and seconds that running requests have left when the service ends."""
-ADDRESSES = "GET /, GET /predict, POST /predict"
+ACCEPTED = 1
+"""A process accepts this many new connections in a row, so that one worker does not take all of a burst."""
+
+COMPRESSED = 1 << 14
+"""Answers with at least this many bytes are compressed, if the client takes that."""
 
 
-def application(trained: Trained) -> FastAPI:
+def application(trained: Trained, settings: Settings | None = None) -> FastAPI:
     """The addresses of the service for a trained model; docs/reference/service.md says what they answer."""
-    app = FastAPI(title="dura", version=__version__, openapi_url=None)
-    about, thread = trained.describe(), ThreadPoolExecutor(1, "model")
+    settings = settings or Settings()
+    return build(Served(trained, settings, Metrics()))
 
-    async def answers(given: Sequence[QuestionFields], wanted: WantedFields) -> list[dict[str, Any]]:
-        if len(given) * wanted.k > MOST_ANSWERS:
-            raise BadInput(
-                f"{len(given)} questions with k {wanted.k} are more than {MOST_ANSWERS:,} answers; ask in several requests"
-            )
-        questions = [fields.question() for fields in given]
 
-        def work() -> list[dict[str, Any]]:
-            return [found.to_dict() for found in trained.ask(questions, **wanted.wanted())]
-
-        with _unless_ending():
-            return await asyncio.get_running_loop().run_in_executor(thread, work)
-
-    @app.api_route("/", methods=["GET", "HEAD"])
-    async def root() -> Response:
-        """What is served."""
-        return _json(about)
-
-    @app.get("/predict")
-    async def predict_one(request: Request, asked: Annotated[OneQuestion, Query()]) -> Response:
-        """The answers to one question."""
-        names = [name for name, _ in request.query_params.multi_items() if name not in ("among", "type")]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise BadInput(f"{shown(twice)} is given twice; to ask several questions send a POST request")
-        return _json((await answers([asked], asked))[0])
-
-    @app.post("/predict")
-    async def predict_many(request: Request) -> Response:
-        """The answers to several questions, in the order of the questions."""
-        asked = ManyQuestions.model_validate_json(await _body(request))
-        return _json({"questions": await answers(asked.questions, asked)})
-
-    _handle_errors(app)
+def build(served: Served) -> FastAPI:
+    """The ASGI application around a model."""
+    settings = served.settings
+    app = FastAPI(title="dura", version=__version__, openapi_url=None, redirect_slashes=False)
+    for router in (operating(served), routes(served), documentation(), pages()):
+        app.include_router(router)
+    describe_addresses(app, settings)
+    handle_errors(app)
+    named = [route.path for route in app.routes if isinstance(route, Route)] + ["/", "/predict"]
+    addresses = {path for path in [*app.openapi()["paths"], *named] if "{" not in path}
+    app.add_middleware(Gate, settings=settings, metrics=served.metrics, addresses=addresses)
+    app.add_middleware(GZipMiddleware, minimum_size=COMPRESSED, compresslevel=5)
+    if settings.origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(settings.origins),
+            allow_methods=["GET", "POST"],
+            allow_headers=["Authorization", "Content-Type"],
+            expose_headers=["Retry-After"],
+        )
     return app
 
 
-async def _body(request: Request) -> bytes:
-    body = bytearray()
-    try:
-        with _unless_ending():
-            async with asyncio.timeout(PATIENCE):
-                async for part in request.stream():
-                    body += part
-                    if len(body) > LARGEST:
-                        raise HTTPException(413, f"the body is larger than {LARGEST:,} bytes")
-    except TimeoutError:
-        raise HTTPException(408, f"the body did not arrive within {PATIENCE:g} seconds") from None
-    except ClientDisconnect:  # nobody gets this answer, but there is no traceback in the log
-        raise HTTPException(400, "the client left before its body ended") from None
-    return bytes(body)
+def serve(
+    trained: Trained,
+    host: str,
+    port: int,
+    *,
+    settings: Settings | None = None,
+    opener: Opener | None = None,
+    ready: Callable[[str], None],
+) -> None:
+    """Answer until interrupted; `ready` is called with the address when the service can be asked. Port 0 is any free one.
+
+    `opener` opens the run again on SIGHUP.
+    """
+    settings = settings or Settings()
+    with listening(host, port) as sock:
+        run(
+            trained, sock, settings, opener, lambda: ready(address_of(sock, host, tls=settings.certificate is not None))
+        )
 
 
-@contextmanager
-def _unless_ending() -> Iterator[None]:
-    """A request that is cut off because the service ends gets a sentence that says so."""
-    try:
-        yield
-    except asyncio.CancelledError:
-        raise HTTPException(503, "the service is ending") from None
+def run(
+    trained: Trained,
+    sock: socket.socket,
+    settings: Settings,
+    opener: Opener | None = None,
+    ready: Callable[[], None] = lambda: None,
+    notify: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Answer at a listening socket until interrupted. `notify` is called after each reload with how it ended."""
+    served = Served(warm(trained), settings, Metrics())
+    server = Server(_config(served, settings), served, ready)
+    if opener is not None:
+        Reloader(served, opener, notify, server.renew_certificate).listen()
+    server.run(sockets=[sock])
 
 
-def _handle_errors(app: FastAPI) -> None:
-    """Every error is one sentence in JSON."""
+class Server(uvicorn.Server):
+    """uvicorn's server, which says when it can be asked and when it is ending."""
 
-    @app.exception_handler(DuraError)
-    async def failed(_: Request, error: DuraError) -> Response:
-        return _json({"error": str(error)}, 400 if isinstance(error, BadInput) else 500)
+    def __init__(self, config: uvicorn.Config, served: Served, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._served, self._ready = served, ready
 
-    @app.exception_handler(RequestValidationError)
-    @app.exception_handler(ValidationError)
-    async def invalid(_: Request, error: RequestValidationError | ValidationError) -> Response:
-        return _json({"error": sentence(error.errors(), body=isinstance(error, ValidationError))}, 400)
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen. asyncio accepts as many connections in a row as its backlog has; the system may keep more."""
+        await super().startup(sockets)
+        for sock in sockets or []:
+            sock.listen(BACKLOG)
+        self._ready()
 
-    @app.exception_handler(HTTPException)
-    async def refused(request: Request, error: HTTPException) -> Response:
-        known = f"{request.method} {request.url.path} is not known here; known are {ADDRESSES}"
-        said = known if error.status_code in (404, 405) else error.detail
-        return _json({"error": said}, error.status_code, error.headers)
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End what is running, and answer nothing new."""
+        self._served.ending = True
+        await super().shutdown(sockets)
 
-    @app.exception_handler(Exception)
-    async def broken(_: Request, error: Exception) -> Response:
-        short = isinstance(error, MemoryError) or "memory" in str(error)
-        said = "there is not enough memory for this request" if short else "the service failed; its log says why"
-        return _json({"error": said}, 500)
+    def renew_certificate(self) -> None:
+        """Read the files of the certificate again, for new connections."""
+        certificate, key = self._served.settings.certificate, self._served.settings.key
+        if self.config.ssl is not None and certificate is not None:
+            self.config.ssl.load_cert_chain(certificate, key)
 
 
-def serve(trained: Trained, host: str, port: int, *, quiet: bool, ready: Callable[[str], None]) -> None:
-    """Answer until interrupted; `ready` is called with the address when the service can be asked. Port 0 is any free one."""
+def _config(served: Served, settings: Settings) -> uvicorn.Config:
     config = uvicorn.Config(
-        application(trained), log_config=_logs(), access_log=not quiet, timeout_graceful_shutdown=GRACE
+        build(served),
+        http=limited(settings),
+        loop="asyncio",
+        ws="none",
+        lifespan="off",
+        backlog=ACCEPTED,
+        log_config=logs(settings),
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=settings.grace_seconds,
+        ssl_certfile=settings.certificate,
+        ssl_keyfile=settings.key,
     )
-    with _listening(host, port) as listening:
-        _warm(trained)
-        name = f"[{host}]" if ":" in host else host
-        ready(f"http://{name}:{listening.getsockname()[1]}")
-        uvicorn.Server(config).run(sockets=[listening])
+    try:
+        config.load()
+    except OSError as error:  # ssl.SSLError is one
+        if settings.certificate is None:
+            raise
+        files = f"{settings.certificate} and {settings.key}" if settings.key else str(settings.certificate)
+        raise BadInput(
+            f"the certificate and key in {files} cannot be used: {error.strerror or error}; give two PEM files that belong together"
+        ) from None
+    return config
 
 
-def _warm(trained: Trained) -> None:
-    """Ask once, so that the first request need not wait for the known answers and the index of names."""
-    graph = trained.graph
-    time = graph.times.span[0] if graph.times else None
-    trained.ask([(next(iter(graph.entities)), next(iter(graph.relations)), None, time)], 1)
-
-
-def _logs() -> dict[str, Any]:
-    """uvicorn's log lines: on standard error, with the time, in colour only on a terminal."""
+def logs(settings: Settings) -> dict[str, Any]:
+    """Log lines: on standard error, with the time, in colour only on a terminal; requests as JSON if wanted."""
     logs: dict[str, Any] = copy.deepcopy(uvicorn.config.LOGGING_CONFIG)
     logs["handlers"]["access"]["stream"] = "ext://sys.stderr"
     logs["loggers"]["uvicorn.error"]["level"] = "WARNING"
-    for form in logs["formatters"].values():
-        form["fmt"] = f"%(asctime)s {form['fmt']}"
-        form["use_colors"] = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    form = logs["formatters"]["default"]
+    form["fmt"] = f"%(asctime)s {form['fmt']}"
+    form["use_colors"] = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    logs["formatters"]["access"] = {"format": "%(message)s"} if settings.log_json else dict(form)
+    logs["loggers"]["dura.requests"] = {"handlers": ["access"], "level": "INFO", "propagate": False}
+    logs["loggers"]["dura.service"] = {"handlers": ["default"], "level": "INFO", "propagate": False}
     return logs
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family)
-    except (OSError, UnicodeError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        raise BadInput(
-            f"the service cannot listen at {host} port {port}: {why}; choose another with --host or --port"
-        ) from None
-
-
-def _json(document: Any, status: int = 200, headers: Any = None) -> Response:
-    return Response(json.dumps(document, ensure_ascii=False), status, headers, "application/json")
