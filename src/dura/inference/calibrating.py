@@ -27,7 +27,17 @@ from dura.inference.calibration import (
     sigmoid,
     totals,
 )
-from dura.inference.observing import MOST, Observed, Pairs, Progress, blocks, observe, pairs, questions_of_valid
+from dura.inference.observing import (
+    MOST,
+    Columns,
+    Observed,
+    Pairs,
+    Progress,
+    blocks,
+    observe,
+    pairs,
+    questions_of_valid,
+)
 from dura.models import Model
 from dura.types import BadInput, DuraError, FloatArray, IntArray
 
@@ -158,8 +168,11 @@ def _fit_questions(model: Model, graph: Graph, seen: Observed, temperature: floa
     parts = [(seen.relation, seen.known, seen.total, 1.0 / (1 + seen.others), True)]
     for questions, each in random_questions(graph):
         known = graph.training_facts.known(questions.head, questions.relation, questions.time)
-        sums = [totals(scores, temperature).cpu().numpy() for _, _, scores in blocks(model, questions, known)]
-        parts.append((questions.relation, known.counts, np.concatenate(sums), np.full(len(questions), each), False))
+        sums = Columns(len(questions))
+        for _, _, scores in blocks(model, questions, known):
+            sums.add(total=totals(scores, temperature))
+        total = sums.filled()["total"]
+        parts.append((questions.relation, known.counts, total, np.full(len(questions), each), False))
     relation, known_counts, total, weight = (np.concatenate([part[i] for part in parts]) for i in range(4))
     y = np.repeat([part[4] for part in parts], [len(part[0]) for part in parts])
     counted = known_counts.astype(np.float64)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,8 +26,8 @@ from dura.models import Model
 from dura.types import FloatArray, IntArray, Split
 
 Progress = Callable[[int, int], None]
-BLOCK_BYTES = 16 * 2**20
-"""Room for a block of scores."""
+BLOCK_BYTES = 2 * 2**20
+"""Room for a block of scores. Small blocks stay near the processor, and the heap does not grow with each of them."""
 TOP = 20
 """How many of the best new answers of a question are looked at."""
 MOST = 40_000
@@ -134,7 +134,7 @@ def observe(
     `thresholds` gets relation, known and total of a block and gives the scores [q, thresholds] from which on answers are counted.
     """
     questions, known = asked.questions, asked.known
-    parts: list[tuple[Tensor, ...]] = []
+    seen = Columns(max(len(questions), questions.facts))
     for at, block, scores in blocks(model, questions, known):
         at_question, answer = torch.from_numpy(block.question), torch.from_numpy(block.answers.astype(np.int64))
         true = torch.zeros_like(scores, dtype=torch.bool)
@@ -150,15 +150,35 @@ def observe(
         sizes = torch.stack([(scores >= one[:, None]).sum(dim=1) for one in least.unbind(1)] or [least], dim=-1)
         found_true = true.gather(1, entity)
         across = torch.from_numpy(asked.across(block, entity.cpu().numpy(), found_true.cpu().numpy()))
-        found = (total, best, found_true, across, at_question[new] + at, truth[new], totals(scores, 1.0))
-        parts.append((*found, sizes.reshape(len(block), -1)))
+        seen.add(total=total, scores=best.double(), true=found_true, across=across, plain=totals(scores, 1.0))
+        seen.add(question=at_question[new] + at, truth=truth[new].double(), sizes=sizes.reshape(len(block), -1))
         if progress is not None:
             progress(at + len(block), len(questions))
-    columns = [torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True)]
-    names = ("total", "scores", "true", "across", "question", "truth", "plain", "sizes")
-    seen = dict(zip(names, columns, strict=True))
-    seen |= {name: seen[name].astype(np.float64) for name in ("scores", "truth")}
-    return Observed(relation=questions.relation, known=known.counts, others=asked.others, **seen)
+    return Observed(relation=questions.relation, known=known.counts, others=asked.others, **seen.filled())
+
+
+class Columns:
+    """Columns that are filled block by block, with room for `rows` rows.
+
+    They get their room at once. Small pieces that are kept between large blocks would scatter the heap, which then grows with
+    every block.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._rows, self._room, self._used = rows, dict[str, NDArray[Any]](), dict[str, int]()
+
+    def add(self, **parts: Tensor) -> None:
+        """Append to columns by name."""
+        for name, part in parts.items():
+            values, at = part.cpu().numpy(), self._used.get(name, 0)
+            if name not in self._room:
+                self._room[name] = np.empty((self._rows, *values.shape[1:]), values.dtype)
+            self._used[name] = at + len(values)
+            self._room[name][at : self._used[name]] = values
+
+    def filled(self) -> dict[str, NDArray[Any]]:
+        """What was added."""
+        return {name: room[: self._used[name]] for name, room in self._room.items()}
 
 
 def blocks(model: Model, questions: Questions, known: Questions) -> Iterator[tuple[int, Questions, Tensor]]:
