@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import suppress
+import sys
+from contextlib import redirect_stdout, suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -72,6 +73,12 @@ def serve(
     grace: Annotated[
         int, typer.Option(min=0, max=3600, help="Seconds that running requests have left when the service ends.")
     ] = Settings.grace_seconds,
+    mcp: Annotated[
+        bool, typer.Option("--mcp", help="Answer an agent on standard input and output (MCP) instead of over HTTP.")
+    ] = False,
+    mcp_http: Annotated[
+        bool, typer.Option("--mcp-http", help="Answer agents too, at the address /mcp (MCP over HTTP).")
+    ] = False,
     log: Annotated[str, typer.Option(metavar="FORM", help="How requests are logged: text or json.")] = "text",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not log requests.")] = False,
 ) -> None:
@@ -82,6 +89,8 @@ def serve(
         dura serve runs/mine
 
         dura serve runs/sparse --port 9000 --workers 4
+
+        dura serve --mcp runs/mine
 
         dura serve runs/mine --host 0.0.0.0 --token-file token.txt --tls-cert cert.pem --tls-key key.pem
 
@@ -99,6 +108,7 @@ def serve(
         body_seconds=body_timeout,
         answer_seconds=timeout,
         grace_seconds=grace,
+        mcp=mcp_http,
         certificate=_pem(tls_cert, "--tls-cert"),
         key=_pem(tls_key, "--tls-key"),
     )
@@ -106,6 +116,12 @@ def serve(
         raise BadInput("--tls-key is the key of a certificate; name that with --tls-cert")
     if [name for name in NEEDED if find_spec(name) is None]:
         raise DuraError("the service needs fastapi and uvicorn; pip install 'dura-kge[serve]'")
+
+    if (mcp or mcp_http) and find_spec("mcp") is None:
+        raise DuraError("agents need the package mcp; pip install 'dura-kge[mcp]'")
+    if mcp:
+        _agent(run, device, settings)
+        return
 
     def said(address: str) -> None:
         _say(f"serving {run} at {address} (Ctrl-C ends)")
@@ -131,6 +147,20 @@ def serve(
         with suppress(KeyboardInterrupt):  # uvicorn raises it again after it has ended, but not always
             service.serve(trained, host, port, settings=settings, opener=opener, ready=said)
     _say("stopped")
+
+
+def _agent(run: Path, device: str, settings: Settings) -> None:
+    """Answer one agent until it closes our standard input."""
+    import asyncio
+
+    from dura.runs.trained import open_run
+    from dura.web.agents import over_stdio
+
+    with redirect_stdout(sys.stderr):  # standard output is for the protocol only
+        trained = open_run(run, device)
+    _say(f"serving {run} to an agent on standard input and output")
+    with suppress(KeyboardInterrupt):
+        asyncio.run(over_stdio(trained, settings))
 
 
 def _json(log: str) -> bool:

@@ -49,6 +49,10 @@ def build(served: Served) -> FastAPI:
     app = FastAPI(title="dura", version=__version__, openapi_url=None, redirect_slashes=False)
     for router in (operating(served), routes(served), documentation(), pages()):
         app.include_router(router)
+    if settings.mcp:
+        from dura.web.agents import OverHttp
+
+        app.router.routes.append(Route("/mcp", OverHttp(served), methods=["POST"]))
     describe_addresses(app, settings)
     handle_errors(app)
     named = [route.path for route in app.routes if isinstance(route, Route)] + ["/", "/predict"]

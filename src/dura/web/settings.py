@@ -37,5 +37,7 @@ class Settings:
     """The PEM file of the certificate; with it the service speaks HTTPS."""
     key: str | None = None
     """The PEM file of the certificate's key, unless the other file has it."""
+    mcp: bool = False
+    """Whether agents are answered too, at /mcp."""
     worker: int | None = None
     """The number of this worker, if there are several."""
