@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH := .venv-bench
 
-.PHONY: run test check types tests bench bench-full bridge clean
+.PHONY: run test check types tests page bench bench-full bridge clean
 
 run: $(READY)  ## train, compare, ask and keep a model of the bundled UMLS graph
 	$(BIN)/dura demo
@@ -20,6 +20,9 @@ check: $(READY)  ## ruff, mypy --strict, import-linter
 
 tests: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+page:  ## check and build the page of 'dura serve' from page/ into src/dura/web/page; needs Node 20.19 or newer
+	cd page && npm ci && npm run build
 
 bench: $(BENCH)/.ready  ## speed and memory next to bare products, the paper's literal loop and PyKEEN; about four minutes
 	$(BENCH)/bin/python benchmarks/speed.py

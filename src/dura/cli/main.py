@@ -34,6 +34,7 @@ from dura.cli import (
     text,
     train,
 )
+from dura.cli import map as mapping
 from dura.cli.common import HELP, fail, say
 from dura.types import DuraError, Notice
 
@@ -103,6 +104,7 @@ def program(*others: Callable[..., None]) -> typer.Typer:
     app.command()(discover.audit)
     app.command()(export.export)
     app.command()(index.index)
+    app.command("map")(mapping.map_)
     app.command()(text.text)
     app.command()(ensemble.ensemble)
     app.command()(report.report)

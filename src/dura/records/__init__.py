@@ -12,6 +12,7 @@ RUN/
   records.jsonl                 append-only, one JSON object per line
   checkpoints/                  see `dura.training.checkpoint`
   calibration.json              what turns scores into probabilities (optional; see `dura.inference.calibration`)
+  map.json                      places of entities in the plane (optional; see `dura.runs.mapping`)
   cache/                        questions of a large graph (see `dura.data.kept`); may be deleted
   .lock .lock.pid               one process per run folder
 ```
