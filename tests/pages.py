@@ -59,7 +59,7 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def runs(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Path:
+def page_runs(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Path:
     """The folder for runs; it needs a browser, so that nothing is trained where there is none."""
     return tmp_path_factory.mktemp("page")
 
@@ -70,28 +70,28 @@ def _trained(graph: Any, out: Path, **settings: Any) -> Path:
 
 
 @pytest.fixture(scope="session")
-def umls(runs: Path) -> Iterator[Service]:
-    service = Service(_trained(dura.load("umls"), runs / "umls", model="complex", rank=20, epochs=12))
+def umls_page(page_runs: Path) -> Iterator[Service]:
+    service = Service(_trained(dura.load("umls"), page_runs / "umls", model="complex", rank=20, epochs=12))
     yield service
     service.end()
 
 
 @pytest.fixture(scope="session")
-def dated(runs: Path) -> Iterator[Service]:
+def dated_page(page_runs: Path) -> Iterator[Service]:
     graph = dura.from_facts(visits(), name="visits")
-    service = Service(_trained(graph, runs / "visits", model="tcomplex", rank=20, epochs=12))
+    service = Service(_trained(graph, page_runs / "visits", model="tcomplex", rank=20, epochs=12))
     yield service
     service.end()
 
 
 @pytest.fixture(scope="session")
-def strange(runs: Path) -> Iterator[Service]:
+def strange_page(page_runs: Path) -> Iterator[Service]:
     labels = {"long": MEGABYTE, "other 1": HOSTILE[0], "other 2": HOSTILE[2]}
     types = {"plain": [HOSTILE[1]], "other 1": [HOSTILE[2]]}
     graph = dura.from_facts(
         hostile(), name=HOSTILE[0], labels=labels, entity_types=types, valid_share=0.1, test_share=0
     )
-    path = runs / "strange"
+    path = page_runs / "strange"
     dura.fit(graph, out=path, progress=False, model="distmult", rank=8, epochs=4)  # without probabilities
     service = Service(path)
     yield service

@@ -31,8 +31,8 @@ def complaints(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize("colours", ["light", "dark"])
-def test_views(browser: Browser, umls: Service, colours: str) -> None:
-    with visit(browser, umls, color_scheme=colours) as seen:
+def test_views(browser: Browser, umls_page: Service, colours: str) -> None:
+    with visit(browser, umls_page, color_scheme=colours) as seen:
         for view, given in VIEWS:
             assert complaints(seen.open(view, **given)) == [], view
         page = seen.open()
@@ -42,8 +42,8 @@ def test_views(browser: Browser, umls: Service, colours: str) -> None:
 
 
 @pytest.mark.parametrize("colours", ["light", "dark"])
-def test_views_with_times(browser: Browser, dated: Service, colours: str) -> None:
+def test_views_with_times(browser: Browser, dated_page: Service, colours: str) -> None:
     fact = {"head": "person_1", "relation": "visits", "tail": "place_2"}
-    with visit(browser, dated, color_scheme=colours, viewport=PHONE) as seen:
+    with visit(browser, dated_page, color_scheme=colours, viewport=PHONE) as seen:
         for view, given in (("entity", {"name": "person_1"}), ("fact", fact)):
             assert complaints(seen.open(view, **given)) == [], view

@@ -28,8 +28,8 @@ def harmless(page: Page, width: int) -> None:
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
-def test_hostile_names_do_nothing(browser: Browser, strange: Service, size: dict[str, int]) -> None:
-    with visit(browser, strange, viewport=size) as seen:
+def test_hostile_names_do_nothing(browser: Browser, strange_page: Service, size: dict[str, int]) -> None:
+    with visit(browser, strange_page, viewport=size) as seen:
         harmless(seen.open(), size["width"])
         for name in ("plain", "long", "other 1", *HOSTILE):
             page = seen.open("entity", name=name)
@@ -41,8 +41,8 @@ def test_hostile_names_do_nothing(browser: Browser, strange: Service, size: dict
         harmless(seen.open("model"), size["width"])
 
 
-def test_names_are_shown_as_they_are(browser: Browser, strange: Service) -> None:
-    with visit(browser, strange) as seen:
+def test_names_are_shown_as_they_are(browser: Browser, strange_page: Service) -> None:
+    with visit(browser, strange_page) as seen:
         page = seen.open("entity", name=HOSTILE[0])
         assert page.locator("main h1").inner_text() == HOSTILE[0]
         page.get_by_role("combobox").fill("endless")
@@ -58,8 +58,8 @@ def test_names_are_shown_as_they_are(browser: Browser, strange: Service) -> None
         assert page.evaluate("window.harmed") is None
 
 
-def test_scores_without_probabilities(browser: Browser, strange: Service) -> None:
-    with visit(browser, strange) as seen:
+def test_scores_without_probabilities(browser: Browser, strange_page: Service) -> None:
+    with visit(browser, strange_page) as seen:
         page = seen.open("entity", name="plain")
         page.locator(".answer").first.wait_for()
         assert "dura calibrate" in page.locator(".missing-part .note").inner_text()

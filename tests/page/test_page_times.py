@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 
-def test_slider_asks_at_its_time(browser: Browser, dated: Service) -> None:
-    times = dated.get("/about")["times"]
-    with visit(browser, dated) as seen:
+def test_slider_asks_at_its_time(browser: Browser, dated_page: Service) -> None:
+    times = dated_page.get("/about")["times"]
+    with visit(browser, dated_page) as seen:
         page = seen.open("entity", name="person_1")
         page.locator(".answer").first.wait_for()
         slider = page.get_by_role("slider")
@@ -26,7 +26,7 @@ def test_slider_asks_at_its_time(browser: Browser, dated: Service) -> None:
             slider.fill("12")
         page.wait_for_url(re.compile(f"time={times[12]}"))
         assert slider.get_attribute("aria-valuetext") == times[12]
-        best = dated.get("/suggestions", entity="person_1", k=3, limit=24, time=times[12])["relations"][0]
+        best = dated_page.get("/suggestions", entity="person_1", k=3, limit=24, time=times[12])["relations"][0]
         page.locator(".busy").wait_for(state="detached")
         names = page.locator(".missing-part .group").first.locator(".answer .entity").all_inner_texts()
         assert names == [answer["entity"].replace("_", " ") for answer in best["answers"]]
@@ -34,10 +34,10 @@ def test_slider_asks_at_its_time(browser: Browser, dated: Service) -> None:
             page.get_by_role("button", name="Later").click()
 
 
-def test_strip_shows_when_a_fact_is_likely(browser: Browser, dated: Service) -> None:
+def test_strip_shows_when_a_fact_is_likely(browser: Browser, dated_page: Service) -> None:
     fact = {"head": "person_1", "relation": "visits", "tail": "place_2"}
-    moments = dated.get("/times", **fact)["times"]
-    with visit(browser, dated) as seen:
+    moments = dated_page.get("/times", **fact)["times"]
+    with visit(browser, dated_page) as seen:
         page = seen.open("fact", **fact, time=moments[0]["time"])
         page.locator(".strip").wait_for()
         assert page.locator(".strip .likely").count() == len(moments) == 60

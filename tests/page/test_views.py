@@ -30,35 +30,35 @@ def heading(page: Page) -> str:
     return page.locator("main h1").inner_text()
 
 
-def test_search_leads_to_known_and_missing_facts(browser: Browser, umls: Service) -> None:
-    with visit(browser, umls) as seen:
+def test_search_leads_to_known_and_missing_facts(browser: Browser, umls_page: Service) -> None:
+    with visit(browser, umls_page) as seen:
         page = seen.open()
         page.get_by_role("combobox").fill("vir")
         page.get_by_role("option", name="virus").click()
         page.locator(".answer").first.wait_for()
         assert heading(page) == "virus"
-        best = umls.get("/suggestions", entity="virus", k=3, limit=24)["relations"][0]
+        best = umls_page.get("/suggestions", entity="virus", k=3, limit=24)["relations"][0]
         group = page.locator(".missing-part .group").first
         assert group.locator("h3 bdi").last.inner_text() == best["relation"].replace("_", " ")
         names = [answer["entity"].replace("_", " ") for answer in best["answers"]]
         assert group.locator(".answer .entity").all_inner_texts() == names
         shown = group.locator(".chance .number").first.inner_text()
         assert float(shown.strip("<>%")) == pytest.approx(100 * best["answers"][0]["probability"], abs=0.6)
-        known = umls.get("/facts", entity="virus")
+        known = umls_page.get("/facts", entity="virus")
         assert f"{known['total']} known facts" in page.locator(".under").inner_text()
         first = known["facts"][0]
         other = first["tail"] if first["head"] == "virus" else first["head"]
         assert page.locator(".known li .entity").first.inner_text() == other.replace("_", " ")
 
 
-def test_accept_is_stored_and_undone(browser: Browser, umls: Service) -> None:
-    file = umls.run / "reviews.csv"
-    with visit(browser, umls) as seen:
+def test_accept_is_stored_and_undone(browser: Browser, umls_page: Service) -> None:
+    file = umls_page.run / "reviews.csv"
+    with visit(browser, umls_page) as seen:
         page = seen.open("entity", name="fungus")
         row = page.locator(".answer").first
         row.get_by_role("button", name=re.compile("^Accept")).click()
         row.get_by_text("Accepted").wait_for()
-        (decision,) = [one for one in umls.get("/reviews")["decisions"] if "fungus" in (one["head"], one["tail"])]
+        (decision,) = [one for one in umls_page.get("/reviews")["decisions"] if "fungus" in (one["head"], one["tail"])]
         assert decision["decision"] == "accept"
         with file.open() as lines:
             kept = list(csv.DictReader(lines))[-1]
@@ -68,20 +68,20 @@ def test_accept_is_stored_and_undone(browser: Browser, umls: Service) -> None:
         row.get_by_role("button", name=re.compile("^Undo")).click()
         row.get_by_role("button", name=re.compile("^Reject")).click()
         row.get_by_text("Rejected").wait_for()
-        assert [one["decision"] for one in umls.get("/reviews")["decisions"]] == ["reject"]
+        assert [one["decision"] for one in umls_page.get("/reviews")["decisions"]] == ["reject"]
         page = seen.open("decisions")
         listed = page.locator(".decision-list li")
         assert listed.count() == 1
         listed.get_by_role("button", name=re.compile("^Undo")).click()
         listed.get_by_role("button", name=re.compile("^Accept")).wait_for()
-        assert umls.get("/reviews")["decisions"] == []
+        assert umls_page.get("/reviews")["decisions"] == []
         with file.open() as lines:
             assert [line["decision"] for line in csv.DictReader(lines)][-2:] == ["reject", "withdraw"]
 
 
-def test_reasons_are_drawn_and_listed(browser: Browser, umls: Service) -> None:
-    why = umls.get("/explain", **FACT, k=5)
-    with visit(browser, umls) as seen:
+def test_reasons_are_drawn_and_listed(browser: Browser, umls_page: Service) -> None:
+    why = umls_page.get("/explain", **FACT, k=5)
+    with visit(browser, umls_page) as seen:
         page = seen.open("fact", **FACT)
         assert heading(page) == "virus causes congenital abnormality"
         boxes = page.locator(".drawing .box text").all_text_contents()
@@ -93,8 +93,8 @@ def test_reasons_are_drawn_and_listed(browser: Browser, umls: Service) -> None:
         page.wait_for_url(re.compile("head=.*relation="))
 
 
-def test_neighbourhood_is_walked_and_dragged(browser: Browser, umls: Service) -> None:
-    with visit(browser, umls) as seen:
+def test_neighbourhood_is_walked_and_dragged(browser: Browser, umls_page: Service) -> None:
+    with visit(browser, umls_page) as seen:
         page = seen.open("neighbourhood", name="virus")
         node = page.locator(".node:not(.centre)").first
         other = (node.locator("text").text_content() or "").rstrip("…")
@@ -114,13 +114,13 @@ def test_neighbourhood_is_walked_and_dragged(browser: Browser, umls: Service) ->
         assert page.locator(".edge.predicted").count() >= 3
 
 
-def test_map_finds_zooms_and_chooses(browser: Browser, umls: Service) -> None:
-    with visit(browser, umls) as seen:
+def test_map_finds_zooms_and_chooses(browser: Browser, umls_page: Service) -> None:
+    with visit(browser, umls_page) as seen:
         page = seen.open("map")
         page.get_by_role("combobox").fill("fungus")
         page.get_by_role("option", name="fungus").click()
         page.locator(".map-card h2", has_text="fungus").wait_for()
-        near = umls.get("/neighbours", entity="fungus", k=6)["neighbours"]
+        near = umls_page.get("/neighbours", entity="fungus", k=6)["neighbours"]
         page.locator(".map-card li").last.wait_for()
         shown = page.locator(".map-card li .entity").all_inner_texts()
         assert shown == [one["entity"].replace("_", " ") for one in near]
@@ -144,8 +144,8 @@ def test_map_finds_zooms_and_chooses(browser: Browser, umls: Service) -> None:
         page.locator(".map-card h2").wait_for()
 
 
-def test_keyboard_alone(browser: Browser, umls: Service) -> None:
-    with visit(browser, umls) as seen:
+def test_keyboard_alone(browser: Browser, umls_page: Service) -> None:
+    with visit(browser, umls_page) as seen:
         page = seen.open()
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.textContent") == "Skip to content"
@@ -174,17 +174,17 @@ def test_keyboard_alone(browser: Browser, umls: Service) -> None:
         assert page.get_by_role("combobox").get_attribute("aria-expanded") == "false"
 
 
-def test_phone_has_no_sideways_scrolling(browser: Browser, umls: Service) -> None:
-    with visit(browser, umls, viewport=PHONE, has_touch=True) as seen:
+def test_phone_has_no_sideways_scrolling(browser: Browser, umls_page: Service) -> None:
+    with visit(browser, umls_page, viewport=PHONE, has_touch=True) as seen:
         for view, given in VIEWS.items():
             page = seen.open(view, **given)
             assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], view
             assert page.locator("main h1").count() == 1
 
 
-def test_dark_follows_the_system_and_can_be_chosen(browser: Browser, umls: Service) -> None:
+def test_dark_follows_the_system_and_can_be_chosen(browser: Browser, umls_page: Service) -> None:
     colour = "getComputedStyle(document.body).backgroundColor"
-    with visit(browser, umls, color_scheme="dark") as seen:
+    with visit(browser, umls_page, color_scheme="dark") as seen:
         page = seen.open()
         dark = page.evaluate(colour)
         assert max(map(int, re.findall(r"\d+", dark))) < 60
@@ -195,18 +195,18 @@ def test_dark_follows_the_system_and_can_be_chosen(browser: Browser, umls: Servi
         assert page.evaluate(colour) == dark
 
 
-def test_unknown_entity_is_a_sentence(browser: Browser, umls: Service) -> None:
-    with visit(browser, umls) as seen:
+def test_unknown_entity_is_a_sentence(browser: Browser, umls_page: Service) -> None:
+    with visit(browser, umls_page) as seen:
         page = seen.open("entity", name="nobody knows this")
         assert "nobody knows this" in page.get_by_role("alert").inner_text()
         assert heading(seen.open("nonsense")) == "There is no such view"
 
 
-def test_token_is_asked_for_and_nothing_is_decided_read_only(browser: Browser, umls: Service) -> None:
-    secret = umls.run.parent / "token.txt"
+def test_token_is_asked_for_and_nothing_is_decided_read_only(browser: Browser, umls_page: Service) -> None:
+    secret = umls_page.run.parent / "token.txt"
     secret.write_text("open-sesame-1234567890")
     secret.chmod(0o600)
-    service = Service(umls.run, "--token-file", str(secret), "--read-only")
+    service = Service(umls_page.run, "--token-file", str(secret), "--read-only")
     try:
         with visit(browser, service) as seen:
             page = seen.open("entity", name="virus")
