@@ -31,14 +31,22 @@ FLAGS = (
 DESK, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 
 
-@contextmanager
-def chromium() -> Iterator[Browser]:
-    """A browser without a window. Tests that need it are skipped where none is installed."""
+def program() -> str:
+    """The installed browser. Tests that need it are skipped where there is none."""
+    pytest.importorskip("playwright.sync_api", reason="playwright is not installed, so the page is not tested")
     found = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if found is None:
         pytest.skip("no Chromium is installed, so the page is not tested (Debian: apt-get install chromium)")
-    playwright = pytest.importorskip("playwright.sync_api", reason="the page is tested with playwright")
-    with playwright.sync_playwright() as driver:
+    return found
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser without a window."""
+    found = program()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=found, args=FLAGS.split())
         yield browser
         browser.close()

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dura
-from browsers import Service, chromium
+from browsers import Service, chromium, program
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -52,15 +52,16 @@ def hostile(others: int = 20, seed: int = 0) -> list[tuple[str, str, str]]:
 # -- one browser, and one service for each graph ---------------------------------------------------------------------
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # as long as it is open, playwright runs an event loop, which other tests may not want
 def browser() -> Iterator[Browser]:
     with chromium() as found:
         yield found
 
 
 @pytest.fixture(scope="session")
-def page_runs(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Path:
-    """The folder for runs; it needs a browser, so that nothing is trained where there is none."""
+def page_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder for runs. Nothing is trained where there is no browser."""
+    program()
     return tmp_path_factory.mktemp("page")
 
 
