@@ -154,11 +154,11 @@ def speed(run: Path, seconds: float, turns: int, workers: tuple[int, ...], befor
                 found: dict[str, list[Row]] = {name: [] for name in servers}
                 for turn in range(turns):
                     for name, (address, process) in servers.items():
-                        before, spent = products(address), processor(process)
+                        began, spent = products(address), processor(process)
                         row = wrk(address, run, connections, seconds, seed=turn)
                         row["cpu_ms"] = 1000 * (processor(process) - spent) / max(1, row["requests"])
                         after = products(address)
-                        row["questions_a_product"] = (after[1] - before[1]) / max(1.0, after[0] - before[0])
+                        row["questions_a_product"] = (after[1] - began[1]) / max(1.0, after[0] - began[0])
                         found[name].append({**row, "load": os.getloadavg()[0]})
                 for name, every in found.items():
                     rows.append({"workers": count, "way": name, "connections": connections, **_middle(every)})
@@ -235,6 +235,7 @@ def main() -> None:
         parser.error("wrk is not installed; apt-get install wrk")
     file = options.out / "serving.json"
     kept = json.loads(file.read_text()) if file.exists() else {}
+    kept.pop("machine", None)  # it is described again
     if options.what == "speed":
         kept["speed"] = speed(options.run, options.seconds, options.turns, tuple(options.workers), options.before)
         with service(options.run, "--workers", "2") as (address, process):

@@ -86,6 +86,8 @@ def test_facts_of_an_entity_are_those_of_all_splits(home: Path) -> None:
     with client(trained) as asked:
         first = asked.get("/facts?entity=usa&limit=50").json()
         rest = asked.get(f"/facts?entity=usa&offset=50&limit={len(wanted)}").json()
+        large = asked.get("/facts?entity=usa&limit=1000")
+        assert large.headers["content-encoding"] == "gzip" and large.json()["total"] == len(wanted)
         only = asked.get("/facts?entity=usa&relation=embassy&limit=1000").json()
         relations = asked.get("/relations").json()["relations"]
         most = asked.get("/entities?limit=1").json()["entities"][0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from contextlib import suppress
 from functools import partial
@@ -110,6 +111,8 @@ def serve(
         _say(f"serving {run} at {address} (Ctrl-C ends)")
 
     if workers > 1:
+        if os.name != "posix":
+            raise BadInput("several workers need signals and sockets of Linux or macOS; leave --workers out")
         from dura.records import RunFolder
         from dura.web.sockets import address_of, listening
         from dura.web.workers import Supervisor

@@ -7,8 +7,8 @@ import whether it does so, so only the functions here import it.
 from __future__ import annotations
 
 import os
-import resource
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,8 @@ class Metrics:
 
     def measure(self) -> None:
         """Note how much memory this process has."""
-        self._memory.set(resident())
+        with suppress(ImportError):
+            self._memory.set(resident())
 
     def text(self) -> bytes:
         """Everything as text; of all workers if there are several."""
@@ -84,6 +85,8 @@ def forget(folder: Path, process: int) -> None:
 
 def resident() -> int:
     """The bytes of memory of this process."""
+    import resource  # Windows has none
+
     try:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
         return pages * resource.getpagesize()

@@ -12,6 +12,7 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 
 from dura.runs.trained import Trained
@@ -32,6 +33,9 @@ from dura.web.sockets import BACKLOG, address_of, listening
 ACCEPTED = 1
 """A process accepts this many new connections in a row, so that one worker does not take all of a burst."""
 
+COMPRESSED = 1 << 14
+"""Answers with at least this many bytes are compressed, if the client takes that."""
+
 
 def application(trained: Trained, settings: Settings | None = None) -> FastAPI:
     """The addresses of the service for a trained model; docs/reference/service.md says what they answer."""
@@ -50,6 +54,7 @@ def build(served: Served) -> FastAPI:
     named = [route.path for route in app.routes if isinstance(route, Route)] + ["/", "/predict"]
     addresses = {path for path in [*app.openapi()["paths"], *named] if "{" not in path}
     app.add_middleware(Gate, settings=settings, metrics=served.metrics, addresses=addresses)
+    app.add_middleware(GZipMiddleware, minimum_size=COMPRESSED, compresslevel=5)
     if settings.origins:
         app.add_middleware(
             CORSMiddleware,

@@ -31,8 +31,8 @@ class Settings:
     """How long an answer may take."""
     grace_seconds: int = 10
     """How long running requests may take when the service ends."""
-    connections: int = 2_000
-    """How many connections may be open at a time in each process."""
+    connections: int = 800
+    """How many connections may be open at a time in each process. Systems often allow 1,024 open files."""
     certificate: str | None = None
     """The PEM file of the certificate; with it the service speaks HTTPS."""
     key: str | None = None
