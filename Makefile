@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH := .venv-bench
 
-.PHONY: run test check types tests docs bench bench-full bridge clean
+.PHONY: run test check types tests docs page bench bench-full bridge clean
 
 run: $(READY)  ## train, compare, ask and keep a model of the bundled UMLS graph
 	$(BIN)/dura demo
@@ -23,6 +23,9 @@ tests: $(READY)
 
 docs: $(READY)  ## the documentation as a site in build/site; open build/site/index.html
 	$(BIN)/python docs/site build/site
+
+page:  ## check and build the page of 'dura serve' from page/ into src/dura/web/page; needs Node 20.19 or newer
+	cd page && npm ci && npm run build
 
 bench: $(BENCH)/.ready  ## speed and memory next to bare products, the paper's literal loop and PyKEEN; about four minutes
 	$(BENCH)/bin/python benchmarks/speed.py

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import settings
 
 import literals  # noqa: F401  (fills the tables of formulas)
+from pages import browser, dated_page, page_runs, strange_page, umls_page  # noqa: F401  (fixtures of the tests of the page)
 
 # Modules of other packages that add their literal formulas to the tables of `oracles`, so that the laws hold for them too.
 for module in os.environ.get("DURA_TEST_LITERALS", "").split():

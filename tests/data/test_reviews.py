@@ -96,7 +96,7 @@ def test_all_bad_lines_are_reported_together(tmp_path: Path) -> None:
     assert [line.split(": ")[0].rsplit(":")[-1] for line in others] == ["2", "3", "5", "6"]
     assert [line.split(": ")[1] for line in others] == [
         "the entity 'Anne' is not in this graph; did you mean 'Ann'?",
-        "the decision 'perhaps' is not known; write accept or reject",
+        "the decision 'perhaps' is not known; write accept, reject or withdraw",
         "(Bob, knows, Ann) is to be rejected here and accepted in line 4",
         "a quote is not closed, or text follows it",
     ]

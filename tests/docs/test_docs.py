@@ -276,6 +276,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Outputs:
         "dura report": ["report", run, "--out", str(home / "report.html"), "--figures", str(home / "figures")],
         "dura fold-in": ["fold-in", run, str(home / "new.tsv"), "--out", str(home / "grown"), "--quiet"],
         "dura index": ["index", run],
+        "dura map": ["map", run, "--method", "pca"],
         "dura export": ["export", run, str(home / "small"), "--sparse", "0.5"],
         "dura export --format": ["export", run, str(home / "vectors"), "--format", "parquet"],
         "dura study sparsity": ["study", "sparsity", run, "--shares", "0,0.5", "--out", str(home / "sparsity")],

@@ -33,6 +33,7 @@ from dura.cli import (
     text,
     train,
 )
+from dura.cli import map as mapping
 from dura.cli.common import HELP, fail, say
 from dura.cli.usage import Group
 from dura.types import DuraError, Notice
@@ -92,6 +93,7 @@ def program(*others: Callable[..., None]) -> typer.Typer:
     app.command()(discover.audit)
     app.command()(export.export)
     app.command()(index.index)
+    app.command("map")(mapping.map_)
     app.command()(text.text)
     app.command()(combine.combine)
     app.command()(combine.ensemble)

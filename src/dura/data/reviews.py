@@ -30,10 +30,12 @@ if TYPE_CHECKING:
 FILE = "reviews.csv"
 """The decisions about the answers of a run, in its folder."""
 COLUMNS = ("head", "relation", "tail", "time", "decision", "when", "trained")
-ACCEPT, REJECT = "accept", "reject"
+ACCEPT, REJECT, WITHDRAW = "accept", "reject", "withdraw"
+"""A withdrawn decision counts as if it had never been made."""
 _WORDS = {
     **dict.fromkeys(("accept", "accepted", "yes", "y", "1", "1.0", "true"), ACCEPT),
     **dict.fromkeys(("reject", "rejected", "no", "n", "0", "0.0", "false"), REJECT),
+    **dict.fromkeys(("withdraw", "withdrawn", "undo"), WITHDRAW),
 }
 
 
@@ -159,7 +161,7 @@ def _header(sheet: Sheet) -> list[str]:
 def _fault(fields: dict[str, str]) -> str:
     """What is wrong with a line; empty if nothing is."""
     if fields["decision"].strip().lower() not in _WORDS:
-        return f"the decision {fields['decision']!r} is not known; write accept or reject"
+        return f"the decision {fields['decision']!r} is not known; write accept, reject or withdraw"
     gaps = [title for title in ("head", "relation", "tail") if not fields[title]]
     return f"the {gaps[0]} is missing" if gaps else ""
 
@@ -206,8 +208,9 @@ def checked(graph: Graph, given: Decision) -> Decision:
 
 
 def latest(decisions: Iterable[Decision]) -> list[Decision]:
-    """The last decision about each fact."""
-    return list({decision.fact: decision for decision in decisions}.values())
+    """The last decision about each fact, unless it was withdrawn."""
+    last = {decision.fact: decision for decision in decisions}
+    return [decision for decision in last.values() if decision.decision != WITHDRAW]
 
 
 def as_ids(graph: Graph, decisions: Iterable[Decision]) -> Reviews:

@@ -118,26 +118,31 @@ class _Rows:
         if self.relation is not None:
             one = torch.ones_like(ids)
             return model.query(ids, one * self._relation, one * self._time if model.temporal else None).float()
-        try:
-            parts = [model.heads(ids)]
-        except NotImplementedError:
-            raise BadInput(
-                f"the model {type(model).__name__} keeps no rows of entities; name a relation to compare queries (--relation)"
-            ) from None
-        if len(model.entity_tables) > 1 and model.target_table is not None:
-            parts.append(model.target_table.read(ids))
-        return torch.cat([part.flatten(1) for part in parts], 1).float()
+        return entity_rows(model, ids)
+
+
+def entity_rows(model: Model, ids: Tensor) -> Tensor:
+    """What the model keeps for these entities as heads, joined with what it keeps for them as tails if that is another table."""
+    try:
+        parts = [model.heads(ids)]
+    except NotImplementedError:
+        raise BadInput(
+            f"the model {type(model).__name__} keeps no rows of entities; name a relation to compare queries (--relation)"
+        ) from None
+    if len(model.entity_tables) > 1 and model.target_table is not None:
+        parts.append(model.target_table.read(ids))
+    return torch.cat([part.flatten(1) for part in parts], 1).float()
 
 
 def _nearest(rows: _Rows, asked: int, entities: int, k: int) -> list[tuple[float, int]]:
     """The cosines and ids of the nearest entities. The best ones so far are kept, so memory does not grow with the entities."""
     best, ids = torch.empty(0), torch.empty(0, dtype=torch.long)
     with rows.model.answering():
-        own = _unit(rows.read(torch.tensor([asked])))[0]
+        own = unit(rows.read(torch.tensor([asked])))[0]
         check_finite(own)
         for at in range(0, entities, BLOCK):
             here = torch.arange(at, min(at + BLOCK, entities))
-            cosines = (_unit(rows.read(here)) @ own).cpu().clamp_(-1, 1)
+            cosines = (unit(rows.read(here)) @ own).cpu().clamp_(-1, 1)
             check_finite(cosines)
             other = here != asked
             best, ids = torch.cat([best, cosines[other]]), torch.cat([ids, here[other]])
@@ -146,6 +151,6 @@ def _nearest(rows: _Rows, asked: int, entities: int, k: int) -> list[tuple[float
     return list(zip(best.tolist(), ids.tolist(), strict=True))
 
 
-def _unit(rows: Tensor) -> Tensor:
+def unit(rows: Tensor) -> Tensor:
     """Rows of length one; a row of zeros stays as it is."""
     return torch.nn.functional.normalize(rows, dim=1, eps=1e-30)

@@ -13,6 +13,7 @@ RUN/
   checkpoints/                  see `dura.training.checkpoint`
   calibration.json              what turns scores into probabilities (optional; see `dura.inference.calibration`)
   combined.json                 which runs answer together, and weights.safetensors how (see `dura.runs.combining`)
+  map.json                      places of entities in the plane (optional; see `dura.runs.mapping`)
   cache/                        questions of a large graph (see `dura.data.kept`); may be deleted
   .lock .lock.pid               one process per run folder
 ```

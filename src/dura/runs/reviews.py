@@ -19,6 +19,7 @@ from dura.data.reviews import (
     ACCEPT,
     FILE,
     REJECT,
+    WITHDRAW,
     Decision,
     Reviews,
     as_csv,
@@ -159,11 +160,13 @@ def _take_in(folder: RunFolder, given: list[Decision], *, undecided: int, change
     run = folder.path
     with folder.lock():
         log = _log(run)
-        before = {decision.fact: decision for decision in log}
-        fresh = [d for d in given if d.fact not in before or before[d.fact].decision != d.decision]
+        before = {decision.fact: decision for decision in latest(log)}
+        stands = {fact: decision.decision for fact, decision in before.items()}
+        fresh = [d for d in given if stands.get(d.fact, WITHDRAW) != d.decision]
         changed = [d for d in fresh if d.fact in before]
-        if changed and not change:
-            report([_against(d, before[d.fact]) for d in changed])
+        against = [d for d in changed if d.decision != WITHDRAW]  # anyone may take a decision back
+        if against and not change:
+            report([_against(d, before[d.fact]) for d in against])
         now = datetime.now(UTC).isoformat(timespec="seconds")
         fresh = [replace(d, when=now, trained="") for d in fresh]
         if fresh:

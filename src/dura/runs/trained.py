@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dura.runs.calibrations import Calibrated
     from dura.runs.files import Tally
     from dura.runs.indexing import Indexed
+    from dura.runs.mapping import Map, Method
     from dura.runs.vectors import Form
     from dura.tables.packed import NumberType
 
@@ -330,6 +331,19 @@ class Trained(Exploring):
         from dura.runs.indexing import open_index
 
         return open_index(self)
+
+    def map(self, *, method: Method = "tsne", **plan: Any) -> Map:
+        """Give every entity a place in the plane, near to similar ones. The places are kept in the run folder, if there is one.
+
+        `method` is "tsne" (the extra `map`) or "pca". `plan` may hold `perplexity`, `seed` and `progress`, which is called with the
+        number of iterations so far and in all.
+
+        >>> found = model.map(method="pca")  # doctest: +SKIP
+        >>> found.entities, found.x, found.y  # doctest: +SKIP
+        """
+        from dura.runs.mapping import make_map
+
+        return make_map(self, method=method, **plan)
 
 
 def _wanted(k: int, wish: Wish) -> Wanted:

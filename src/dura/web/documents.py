@@ -220,6 +220,19 @@ class ReviewedDocument(BaseModel):
     total: dict[str, int]
 
 
+class MapDocument(BaseModel):
+    """Where entities are in the plane, in columns."""
+
+    method: Literal["tsne", "pca"]
+    entities: list[str]
+    labels: list[str] | None
+    types: list[str | None] | None
+    x: list[float]
+    y: list[float]
+    facts: list[int]
+    left_out: int | None = None
+
+
 class RootDocument(BaseModel):
     """The model, its graph, and its tables."""
 

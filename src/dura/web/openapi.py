@@ -62,6 +62,10 @@ DOCUMENTS: dict[tuple[str, str], tuple[type[BaseModel], Any]] = {
         {"question": {"head": "Ann", "relation": "visits", "tail": "Bob"},
          "times": [{"time": "2014-05-06", "score": 2.5, "share": 0.4, "known": True}]},
     ),
+    ("/map", "get"): (
+        shown.MapDocument,
+        {"method": "tsne", "entities": ["Berlin"], "labels": None, "types": ["city"], "x": [0.1], "y": [-0.2], "facts": [41]},
+    ),
     ("/reviews", "get"): (shown.ReviewsDocument, {"writable": True, "decisions": [_DECIDED]}),
     ("/reviews", "post"): (
         shown.ReviewedDocument,

@@ -191,7 +191,7 @@ class DecisionFields(Form):
     relation: Relation
     tail: Tail
     time: Time = None
-    decision: Literal["accept", "reject"]
+    decision: Literal["accept", "reject", "withdraw"]
 
     def value(self) -> Decision:
         """The decision, as it is stored."""

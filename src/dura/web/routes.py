@@ -15,6 +15,7 @@ from dura.text import shown
 from dura.types import BadInput
 from dura.web import requests as forms
 from dura.web.answering import Served
+from dura.web.mapped import add_map
 from dura.web.replies import body_of, json_reply
 from dura.web.sentences import sentence
 
@@ -45,8 +46,7 @@ def asked_for(request: Request, form: type[F]) -> F:
 def routes(served: Served) -> APIRouter:
     """All addresses for data."""
     router = APIRouter()
-    # The place for GET /map: a function like these, which calls `trained.map()` by `served.compute`.
-    for add in (_about, _questions, _facts, _entities, _reviews):
+    for add in (_about, _questions, _facts, _entities, _reviews, add_map):
         add(router, served)
     return router
 
