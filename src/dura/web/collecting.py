@@ -1,8 +1,8 @@
 """Collecting: questions of several requests become one product.
 
-One product for many questions takes little longer than for one, because the table of entities is read only once. While the model is
-busy, questions wait and so collect by themselves. When it becomes free after a product for several requests, it waits a few
-milliseconds for their clients to ask again. A single client never waits.
+A product for many questions takes much less time per question than one for a single question, because the table of entities is read
+only once. While the model is busy, questions wait and so collect by themselves. When it becomes free after a product for several
+requests, it waits a few milliseconds for their clients to ask again. A single client never waits.
 """
 
 from __future__ import annotations
