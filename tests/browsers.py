@@ -108,7 +108,9 @@ class Visit:
         """Go to a view, and wait until it has what it asked for."""
         query = f"?{urlencode(given)}" if given else ""
         self.page.goto(f"{self.service.address}/#/{view}{query}")
-        self.page.wait_for_load_state("networkidle")
+        self.page.wait_for_timeout(60)  # a step to another view of the same page is no load
+        self.page.locator("main h1").first.wait_for(state="attached")
+        self.page.locator("main :is(.loading, [aria-busy=true])").first.wait_for(state="detached")
         return self.page
 
     def close(self) -> None:

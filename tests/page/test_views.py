@@ -209,7 +209,8 @@ def test_token_is_asked_for_and_nothing_is_decided_read_only(browser: Browser, u
     service = Service(umls_page.run, "--token-file", str(secret), "--read-only")
     try:
         with visit(browser, service) as seen:
-            page = seen.open("entity", name="virus")
+            page = seen.page
+            page.goto(f"{service.address}/#/entity?name=virus")
             for token in ("wrong", "open-sesame-1234567890"):
                 page.get_by_role("dialog").wait_for()
                 page.get_by_role("textbox", name="Token").fill(token)

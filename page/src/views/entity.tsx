@@ -25,7 +25,7 @@ export function EntityView({ name, time }: { name: string; time: string | null }
     <div class="page entity-page">
       <div class="title">
         {of && of.types.length > 0 && <p class="types">{of.types.slice(0, 6).map((type) => <span key={type}><bdi>{clean(type, 60)}</bdi></span>)}</p>}
-        <h1 tabIndex={-1}><bdi>{title}</bdi></h1>
+        <h1 tabIndex={-1} class={title.length > 60 ? "long" : ""}><bdi>{title}</bdi></h1>
         <p class="under">
           {title !== own && <code class="id"><bdi>{clean(own, 120)}</bdi></code>}
           {of && <span>{some(of.total, "known fact")}</span>}

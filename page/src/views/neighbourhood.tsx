@@ -79,7 +79,7 @@ export function NeighbourhoodView({ name, time }: { name: string; time: string |
         <p class="legend-line over" aria-hidden="true"><span class="swatch known" /> known <span class="swatch asked" /> predicted</p>
       </div>
       <aside class="beside">
-        <h1 tabIndex={-1}><bdi>{title}</bdi></h1>
+        <h1 tabIndex={-1} class={title.length > 60 ? "long" : ""}><bdi>{title}</bdi></h1>
         <p class="under"><a href={link("entity", { name: data?.facts.entity ?? name, time })}>All facts</a><a href={link("map", { name: data?.facts.entity ?? name })}>On the map</a></p>
         {found.error && <Failure error={found.error} again={found.again} />}
         {trail.length > 1 && <p class="trail">Walked: {trail.slice(0, -1).map((one) => <EntityLink key={one.name} name={one.name} label={one.label} time={time} view="neighbourhood" />)}</p>}
