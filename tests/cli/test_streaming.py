@@ -132,7 +132,7 @@ def test_scores_of_a_file_and_of_one_fact(home: Path, tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert done.stderr.splitlines()[0] == f"{path}:5: the entity 'mars' is not in this graph"
     frame = pl.read_parquet(tmp_path / "scores.parquet")
-    assert frame.columns == ["line", "head", "relation", "tail", "score", "known"]
+    assert frame.columns == ["line", "head", "relation", "tail", "score", "known", "rejected"]
     assert frame["score"].to_list() == pytest.approx(trained.score(facts), rel=1e-5)
     assert frame["known"].to_list() == [fact.known for fact in trained.scored(facts)]
     document = json.loads(call("score", home / "run", path, "--json").stdout)
