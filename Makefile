@@ -25,7 +25,7 @@ docs: $(READY)  ## the documentation as a site in build/site; open build/site/in
 	$(BIN)/python docs/site build/site
 
 page:  ## check and build the page of 'dura serve' from page/ into src/dura/web/page; needs Node 20.19 or newer
-	cd page && npm ci && npm run build
+	cd page && npm install --no-save && npm run build  # the lock file lacks bindings of other platforms, so not npm ci
 
 bench: $(BENCH)/.ready  ## speed and memory next to bare products, the paper's literal loop and PyKEEN; about four minutes
 	$(BENCH)/bin/python benchmarks/speed.py

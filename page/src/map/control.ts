@@ -94,7 +94,8 @@ export function control(plot: Plot, stage: HTMLElement, choose: (i: number) => v
   const fly = (i: number, slowly: boolean) => {
     halt();
     reserve();
-    const from: Camera = { ...plot.camera }, k = Math.max(from.k, 5 * plot.fitting);
+    const from: Camera = { ...plot.camera }, near = Math.min(5, Math.max(1.2, Math.sqrt(plot.points.x.length) / 20));
+    const k = Math.max(from.k, near * plot.fitting);
     // On a narrow screen the card is below: the point goes above it.
     const lift = stage.clientWidth < 860 ? (0.24 * stage.clientHeight) / k : 0;
     const to: Camera = { x: plot.points.x[i]!, y: plot.points.y[i]! - lift, k };
