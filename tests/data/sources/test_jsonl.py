@@ -95,8 +95,10 @@ def test_not_utf8(tmp_path: Path) -> None:
 
 
 def test_objects_and_arrays_are_not_mixed(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"a\.jsonl:2: objects and arrays are mixed"):
-        read(tmp_path, '["a", "b", "c"]', '{"h": "a"}')
+    sheet = read(tmp_path, '["a", "b", "c"]', '{"h": "a"}')
+    assert sheet.bad is not None
+    with pytest.raises(BadInput, match=r"a\.jsonl:2: an object, but the lines before are arrays"):
+        sheet.bad.stop(False)
 
 
 def test_too_many_columns(tmp_path: Path) -> None:
