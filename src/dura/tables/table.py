@@ -7,6 +7,7 @@ that reaches every row overwrites what the last step left. The optimizer can ask
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
@@ -71,11 +72,16 @@ class Table(nn.Parameter):
     """True if `grad` holds the gradient of this step."""
     _clean: bool
     """True if `grad` is zero everywhere, so that it need not be cleared."""
+    _room: Room
+    """Where the gradient of the rows of a step is put together."""
+    _places: Tensor
+    """The place of each row among those of a step. Places of other rows are left over from earlier steps."""
 
     def __new__(cls, data: Tensor, requires_grad: bool = True) -> Table:
         """The gradient begins as nothing."""
         table: Table = super().__new__(cls, data, requires_grad)
         table._index, table._rows, table._whole, table._live, table._clean = [], [], False, False, False
+        table._room, table._places = Room(), torch.empty(0, dtype=torch.long)
         return table
 
     def read(self, index: Tensor) -> Tensor:
@@ -111,13 +117,25 @@ class Table(nn.Parameter):
         self._index.append(index)
 
     def gradient_of(self, rows: Tensor) -> Tensor:
-        """The gradient of these rows, ascending. All rows that have a gradient must be among them."""
+        """The gradient of these rows, ascending. All rows that have a gradient must be among them.
+
+        It is written to memory that the next call uses again.
+        """
         if self._live:
             return self.gradient().index_select(0, rows)
-        some = self.new_zeros(len(rows), *self.shape[1:])
+        if len(self._places) != len(self) or self._places.device != rows.device:
+            self._places = torch.empty(len(self), dtype=torch.long, device=rows.device)
+        self._places[rows] = torch.arange(len(rows), device=rows.device)
+        some = self._room.of((len(rows), *self.shape[1:]), self).zero_()
         for index, gradient in self._rows:
-            some.index_add_(0, torch.searchsorted(rows, index), gradient)
+            some.index_add_(0, self._places[index], gradient)
         return some
+
+    def pieces(self) -> tuple[Tensor, list[Tensor]] | None:
+        """The gradient as it was added: the ids of all pieces, one after the other, and their rows. None if it is a whole table."""
+        if self._live or self._whole or not self._rows or len(self._rows) != len(self._index):
+            return None
+        return torch.cat(self._index), [rows for _, rows in self._rows]
 
     def set_gradient(self, rows: Tensor, gradient: Tensor) -> None:
         """Replace the gradient: these rows, ascending, have this one and all others have none."""
@@ -174,6 +192,20 @@ class Table(nn.Parameter):
             self.grad.index_fill_(0, rows.to(self.device), 0)
             self._clean = True
         self._index, self._rows, self._whole, self._live = [], [], False, False
+
+
+class Room:
+    """Memory that is used again: a large tensor that is made anew in every step costs a page fault for every 4 KB."""
+
+    def __init__(self) -> None:
+        self._memory = torch.empty(0)
+
+    def of(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        """A tensor of this shape, filled with anything. It is valid until the next call."""
+        wanted, old = math.prod(shape), self._memory
+        if old.numel() < wanted or old.device != like.device or old.dtype != like.dtype:
+            self._memory = torch.empty(wanted, dtype=like.dtype, device=like.device)
+        return self._memory[:wanted].view(shape)
 
 
 class _Read(torch.autograd.Function):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adagrad import adagrad
 
-from dura.tables.table import Table
+from dura.tables import Runs, Table, compiled
 from dura.training.alternating import Alternating
 from dura.types import BadInput
 
@@ -21,6 +21,10 @@ HIDDEN = ("params", "fused", "foreach", "capturable", "differentiable", "maximiz
 
 LARGE_ROW = 4096
 """Rows with at least this many numbers each get their own call of the fused kernel. Smaller rows are copied together first."""
+
+
+PART = 2**17
+"""How many numbers of smaller rows are updated at a time, so that they stay near the processor from the first pass to the last."""
 
 
 _STEP = inspect.unwrap(torch.optim.Adagrad.step)
@@ -48,6 +52,10 @@ class RowAdagrad(torch.optim.Adagrad):
             for table in group["params"]:
                 if not isinstance(table, Table) or not table.requires_grad:
                     continue
+                if _still(group) and _step_pieces(table, self.state[table], group):
+                    put_by.append((table, table.grad))
+                    table.grad = None
+                    continue
                 rows = table.used() if _still(group) else None
                 if rows is None:
                     table.gradient()
@@ -66,11 +74,40 @@ def _still(group: Mapping[str, Any]) -> bool:
     return not group["weight_decay"] and not group["lr_decay"]
 
 
+def _step_pieces(table: Table, state: Mapping[str, Tensor], group: Mapping[str, Any]) -> bool:
+    """A step of Adagrad by the compiled loop. Each row of the table and of its sums is read and written once, in one pass.
+
+    False if numba is not there, or if the gradient is not kept as rows.
+    """
+    found = table.pieces() if compiled.usable(table, state["sum"]) else None
+    if found is None or len(found[1]) > compiled.PIECES or not compiled.usable(table, *found[1]):
+        return False
+    index, gradients = found
+    lengths = [len(gradient) for gradient in gradients]
+    rows, runs = Runs.by(index)
+    piece = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))[runs.order]
+    place = torch.cat([torch.arange(length) for length in lengths])[runs.order]
+    starts = torch.cat([runs.starts, torch.tensor([len(index)])])
+    flat = [gradient.flatten(1) for gradient in gradients]
+    settings = torch.tensor([_rate(group, table), group["eps"]], dtype=table.dtype)
+    pieces = tuple(flat + [flat[0][:0]] * (compiled.PIECES - len(flat)))
+    compiled.spread(
+        compiled.loops().adagrad, len(rows), table.detach().flatten(1), state["sum"].flatten(1), rows, starts, piece, place,
+        pieces, settings,
+    )  # fmt: skip
+    state["step"].add_(1)
+    return True
+
+
+def _rate(group: Mapping[str, Any], table: Table) -> float:
+    """The learning rate. torch accepts no number above the largest of its type, and the tables become infinite anyway."""
+    rate = float(group["lr"])
+    return math.inf if rate > torch.finfo(table.dtype).max else rate
+
+
 def _step_rows(table: Table, rows: Tensor, state: Mapping[str, Tensor], group: Mapping[str, Any]) -> None:
     """A step of Adagrad on these rows only."""
-    total, rate, eps = state["sum"], float(group["lr"]), group["eps"]
-    if rate > torch.finfo(table.dtype).max:
-        rate = math.inf  # torch accepts no larger number here, and the tables become infinite anyway
+    total, rate, eps = state["sum"], _rate(group, table), group["eps"]
     if table[0].numel() >= LARGE_ROW:
         whole = (table, table.gradient(), total)
         views, gradients, totals = ([tensor[row] for row in rows.tolist()] for tensor in whole)
@@ -79,10 +116,11 @@ def _step_rows(table: Table, rows: Tensor, state: Mapping[str, Tensor], group: M
             weight_decay=0.0, lr_decay=0.0, maximize=False,
         )  # fmt: skip
     else:
-        here = table.gradient_of(rows)
-        seen = total.index_select(0, rows).addcmul_(here, here)
-        total.index_copy_(0, rows, seen)
-        table.index_add_(0, rows, here.div_(seen.sqrt_().add_(eps)), alpha=-rate)
+        gradient, part = table.gradient_of(rows), max(1, PART // max(1, table[0].numel()))
+        for some, here in zip(rows.split(part), gradient.split(part), strict=True):
+            total.index_add_(0, some, seen := here * here)
+            torch.index_select(total, 0, some, out=seen).sqrt_().add_(eps)
+            table.index_add_(0, some, here.div_(seen).mul_(-rate))
     state["step"].add_(1)
 
 
