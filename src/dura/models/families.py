@@ -275,7 +275,7 @@ class _ScaledSquares(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, r: Tensor, by_tail: Runs, relation: Tensor, plain: float, turned: float, parts: int
     ) -> Tensor:
-        sums = Runs.of(relation, len(r)).sums(x * x, by_tail.run)
+        sums = Runs(relation, len(r)).sums(x * x, by_tail.run)
         weight = sum_of_parts(r * r, parts).mul_(turned).add_(plain)
         ctx.save_for_backward(x, r, sums, weight)
         ctx.by_tail, ctx.relation, ctx.turned, ctx.parts = by_tail, relation, turned, parts

@@ -328,8 +328,7 @@ def _distinct(questions: Questions, share: Tensor, entities: int) -> tuple[Tenso
 
 
 def _hits(row: Tensor, answers: Tensor, drawn: Tensor) -> tuple[Tensor, Tensor]:
-    """The cells (question, place in the ascending sample) where a question's own answer was drawn."""
-    first = torch.searchsorted(drawn, answers)
-    times = torch.searchsorted(drawn, answers, right=True) - first
-    place = torch.arange(int(times.sum()), device=row.device) - torch.repeat_interleave(times.cumsum(0) - times, times)
-    return torch.repeat_interleave(row, times), torch.repeat_interleave(first, times) + place
+    """The cells (question, place in the sample, which is distinct and ascending) where a question's own answer was drawn."""
+    place = torch.searchsorted(drawn, answers)
+    hit = (torch.cat([drawn, drawn.new_tensor([-1])])[place] == answers).nonzero().flatten()
+    return row[hit], place[hit]

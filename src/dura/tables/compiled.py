@@ -29,16 +29,14 @@ PIECES = 8
 class Loops:
     """Each is given numpy arrays, and at the end which of its rows or columns to do."""
 
+    distinct: Callable[..., int]
+    """The distinct ids of a list in the order in which they come, the run of each item, and how many there are."""
     adagrad: Callable[..., None]
     """A step of Adagrad on some rows of a table; the gradient of each is a sum of rows of several tensors."""
     pairs: Callable[..., None]
-    """The inner product of two rows of two tables, for each item."""
-    pull_pairs: Callable[..., None]
-    """The gradients of both tables from that of `pairs`."""
-    squares: Callable[..., None]
-    """Sums of the squares of rows."""
-    weigh: Callable[..., None]
-    """A sum of weights for each row, multiplied by the row."""
+    """The inner product of two rows of two tensors, for each item."""
+    sums: Callable[..., None]
+    """Add a weighted row to the row of each item's run."""
 
 
 @cache
@@ -58,7 +56,7 @@ def usable(*tensors: Tensor) -> bool:
     )
 
 
-def spread(loop: Callable[..., None], size: int, *values: Tensor | tuple[Tensor, ...] | float) -> None:
+def spread(loop: Callable[..., object], size: int, *values: Tensor | tuple[Tensor, ...] | float) -> None:
     """Call a loop for all of its `size` items, a part of them in each thread."""
     arrays = [_array(value) for value in values]
     hands = max(1, min(torch.get_num_threads(), size))
@@ -87,21 +85,36 @@ def loops() -> Loops:
     """The loops. Unsigned numbers tell the compiler that no index counts from the end, without which it uses no vectors."""
     np: Any = importlib.import_module("numpy")
 
+    def distinct(ids: Array, runs: Array, found: Array, run: Array) -> int:
+        count = 0
+        for i in range(len(ids)):
+            at = runs[ids[i]]
+            if at < 0:
+                at, count = count, count + 1
+                runs[ids[i]], found[at] = at, ids[i]
+            run[i] = at
+        for i in range(count):
+            runs[found[i]] = -1
+        return count
+
     def adagrad(
-        table: Array, sums: Array, rows: Array, starts: Array, piece: Array, place: Array, pieces: Any,
-        settings: Array, low: int, high: int,
+        table: Array, sums: Array, rows: Array, last: Array, before: Array, ends: Array, pieces: Any, settings: Array,
+        low: int, high: int,
     ) -> None:  # fmt: skip
         width, rate, eps = np.uint64(table.shape[1]), settings[0], settings[1]
         gradient = np.empty(table.shape[1], table.dtype)
         for i in range(low, high):
-            row, first, last = np.uint64(rows[i]), starts[i], starts[i + 1]
-            one, at = pieces[piece[first]], np.uint64(place[first])
-            for j in range(width):
-                gradient[j] = one[at, j]
-            for k in range(first + 1, last):
-                one, at = pieces[piece[k]], np.uint64(place[k])
+            gradient[:] = 0
+            item = last[i]
+            while item >= 0:
+                piece = 0
+                while ends[piece] <= item:
+                    piece += 1
+                one, at = pieces[piece], np.uint64(item - (ends[piece - 1] if piece else 0))
                 for j in range(width):
                     gradient[j] += one[at, j]
+                item = before[item]
+            row = np.uint64(rows[i])
             for j in range(width):
                 slope = gradient[j]
                 seen = sums[row, j] + slope * slope
@@ -115,34 +128,28 @@ def loops() -> Loops:
                 total += left[x, j] * right[y, j]
             out[i] = total
 
-    def pull_pairs(
-        left: Array, right: Array, a: Array, b: Array, run: Array, slopes: Array, by_left: Array, by_right: Array,
-        low: int, high: int,
-    ) -> None:  # fmt: skip
+    def sums(rows: Array, which: Array, run: Array, weights: Array, out: Array, low: int, high: int) -> None:
         first, last = np.uint64(low), np.uint64(high)
-        for i in range(len(a)):
-            slope, x, y, z = slopes[i], np.uint64(a[i]), np.uint64(b[i]), np.uint64(run[i])
+        for i in range(len(run)):
+            weight, x, y = weights[i], np.uint64(which[i]), np.uint64(run[i])
             for j in range(first, last):
-                by_left[x, j] += slope * right[y, j]
-                by_right[z, j] += slope * left[x, j]
+                out[y, j] += weight * rows[x, j]
 
-    def squares(rows: Array, which: Array, run: Array, out: Array, low: int, high: int) -> None:
-        first, last = np.uint64(low), np.uint64(high)
-        for i in range(len(which)):
-            x, y = np.uint64(which[i]), np.uint64(run[i])
-            for j in range(first, last):
-                out[y, j] += rows[x, j] * rows[x, j]
+    return Loops(*map(jit, (distinct, adagrad, pairs, sums)))
 
-    def weigh(rows: Array, weights: Array, which: Array, order: Array, starts: Array, out: Array, low: int, high: int) -> None:
-        width, total = np.uint64(rows.shape[1]), np.empty(rows.shape[1], rows.dtype)
-        for i in range(low, high):
-            total[:] = 0
-            last = starts[i + 1] if i + 1 < len(starts) else len(order)
-            for k in range(starts[i], last):
-                y = np.uint64(which[order[k]])
-                for j in range(width):
-                    total[j] += weights[y, j]
-            for j in range(width):
-                out[i, j] = rows[i, j] * total[j]
 
-    return Loops(*map(jit, (adagrad, pairs, pull_pairs, squares, weigh)))
+def chain(run: Tensor, runs: int) -> tuple[Tensor, Tensor]:
+    """The last item of each run, and for each item the one before it in its run; -1 if there is none."""
+    last, before = torch.full((runs,), -1), torch.empty_like(run)
+    _chain()(run.numpy(), last.numpy(), before.numpy())
+    return last, before
+
+
+@cache
+def _chain() -> Any:
+    def link(run: Array, last: Array, before: Array) -> None:
+        for i in range(len(run)):
+            before[i] = last[run[i]]
+            last[run[i]] = i
+
+    return jit(link)

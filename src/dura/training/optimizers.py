@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adagrad import adagrad
 
-from dura.tables import Runs, Table, compiled
+from dura.tables import Table, compiled
 from dura.training.alternating import Alternating
 from dura.types import BadInput
 
@@ -69,6 +69,10 @@ class RowAdagrad(torch.optim.Adagrad):
         return loss
 
 
+RowAdagrad.step.hooked = True  # type: ignore[attr-defined]
+"""torch would put a wrapper for its profiler and for hooks around the step, which costs more than the step of a small table."""
+
+
 def _still(group: Mapping[str, Any]) -> bool:
     """True if these settings do not change rows without a gradient."""
     return not group["weight_decay"] and not group["lr_decay"]
@@ -83,17 +87,14 @@ def _step_pieces(table: Table, state: Mapping[str, Tensor], group: Mapping[str, 
     if found is None or len(found[1]) > compiled.PIECES or not compiled.usable(table, *found[1]):
         return False
     index, gradients = found
-    lengths = [len(gradient) for gradient in gradients]
-    rows, runs = Runs.by(index)
-    piece = torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))[runs.order]
-    place = torch.cat([torch.arange(length) for length in lengths])[runs.order]
-    starts = torch.cat([runs.starts, torch.tensor([len(index)])])
+    rows, runs = table.group(index)
+    ends = torch.tensor([len(gradient) for gradient in gradients]).cumsum(0)
     flat = [gradient.flatten(1) for gradient in gradients]
     settings = torch.tensor([_rate(group, table), group["eps"]], dtype=table.dtype)
     pieces = tuple(flat + [flat[0][:0]] * (compiled.PIECES - len(flat)))
     compiled.spread(
-        compiled.loops().adagrad, len(rows), table.detach().flatten(1), state["sum"].flatten(1), rows, starts, piece, place,
-        pieces, settings,
+        compiled.loops().adagrad, len(rows), table.detach().flatten(1), state["sum"].flatten(1), rows,
+        *compiled.chain(runs.run, runs.runs), ends, pieces, settings,
     )  # fmt: skip
     state["step"].add_(1)
     return True

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from dura.models.comparators.base import Comparator
-from dura.tables import Collector, Packed, Runs, Table
+from dura.tables import Collector, Packed, Runs, Table, compiled
 
 
 class Dot(Comparator):
@@ -51,11 +51,15 @@ class Dot(Comparator):
 
         def pull(slopes: Tensor, by_query: Tensor) -> None:
             weights = slopes[:, 0]
-            by_query += Runs.of(row, len(query)).sums(table.rows, targets, weights)
-            distinct, runs = Runs.by(targets)
+            by_query += Runs(row, len(query)).sums(table.rows, targets, weights)
+            distinct, runs = table.group(targets)
             table.add_rows(distinct, runs.sums(query, row, weights))
 
-        own = self.pairs(query.index_select(0, row), table.rows.index_select(0, targets))
+        if compiled.usable(query, table.rows):
+            own = query.new_empty(len(row))
+            compiled.spread(compiled.loops().pairs, len(row), query, table.rows, row, targets, own)
+        else:
+            own = self.pairs(query.index_select(0, row), table.rows.index_select(0, targets))
         return own[:, None], pull
 
     def bound(self, query: float, targets: float) -> float:
