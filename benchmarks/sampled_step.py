@@ -8,7 +8,7 @@ and from them the gradients of the queries and of the sampled rows. They and the
 times are processor times, so that other work on the machine counts little; it still takes its part of the caches. The share is that
 of the best turns, and in brackets the median over the turns. `--before` names the sources of another version, which runs in a
 process of its own: the two take turns, too. With `--pairs 20` two threads are compared with one by the clock, which needs an idle
-machine: the load is printed. Phases are measured apart, since looking at the clock takes time. `--plain` does without the compiled loops of numba.
+machine: the load is printed. Phases are measured apart, since looking at the clock takes time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PHASES = {
     "regularizer": "regularizers.forms:Regularizer.__call__ models.families:_ScaledSquares.backward "
     "regularizers.forms:_Squares.backward",
     "scatter": "tables.table:Table.add_rows tables.table:Table.gradient_of tables.table:Table.used tables.table:Table.forget",
-    "optimizer": "training.optimizers:RowAdagrad.step training.optimizers:_step_pieces",
+    "optimizer": "training.optimizers:RowAdagrad.step",
     "draw": "objectives.candidates:Sample.drawn objectives.candidates:_hits objectives.candidates:_distinct",
     "backward": "torch:Tensor.backward",
 }
@@ -127,17 +127,12 @@ def prepared(row: dict[str, Any]) -> tuple[Callable[[], None], Callable[[], None
     return products, steps
 
 
-def worker(plain: bool) -> None:
+def worker() -> None:
     """Read commands from standard input: a row to prepare, a number of threads to take a turn with, or phases to measure."""
     import torch
 
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
-    if plain:
-        try:
-            importlib.import_module("dura.tables.compiled").installed = lambda: False
-        except ImportError:
-            pass
     products, steps = (lambda: None), (lambda: None)
     for line in sys.stdin:
         order = json.loads(line)
@@ -183,9 +178,9 @@ def phases(steps: Callable[[], None]) -> dict[str, float]:
 class Tree:
     """A process that runs one source tree."""
 
-    def __init__(self, source: Path, plain: bool) -> None:
+    def __init__(self, source: Path) -> None:
         environment = {**os.environ, "PYTHONPATH": str(source.resolve())}
-        command = [sys.executable, str(Path(__file__).resolve()), "--worker", *(["--plain"] if plain else [])]
+        command = [sys.executable, str(Path(__file__).resolve()), "--worker"]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )
@@ -203,9 +198,9 @@ class Tree:
         self.process.wait()
 
 
-def measured(row: dict[str, Any], sources: dict[str, tuple[Path, bool]], turns: int, pairs: int) -> dict[str, Any]:
+def measured(row: dict[str, Any], sources: dict[str, Path], turns: int, pairs: int) -> dict[str, Any]:
     """The figures of each tree for one row."""
-    trees = {name: Tree(*source) for name, source in sources.items()}
+    trees = {name: Tree(source) for name, source in sources.items()}
     for tree in trees.values():
         tree.ask(row)
     one: dict[str, list[list[float]]] = {name: [] for name in trees}
@@ -242,17 +237,13 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=25)
     parser.add_argument("--pairs", type=int, default=0, help="turns that compare two threads with one")
     parser.add_argument("--only", default="", help="rows whose name contains this")
-    parser.add_argument("--plain", action="store_true", help="without compiled loops")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.worker:
-        worker(chosen.plain)
+        worker()
         return
-    sources = {"before": (chosen.before, False)} if chosen.before else {}
-    sources |= {"now": (chosen.source, True)}
-    if not chosen.plain and (chosen.source / "dura" / "tables" / "compiled.py").exists():
-        sources |= {"compiled": (chosen.source, False)}
+    sources = ({"before": chosen.before} if chosen.before else {}) | {"now": chosen.source}
     found: dict[str, Any] = {}
     for name, row in ROWS.items():
         if chosen.only not in name:

@@ -155,9 +155,7 @@ class SemanticMatching(Model):
 
         @cache
         def rows() -> tuple[Tensor, Runs]:
-            table = self.target_table
-            assert isinstance(table, Table)
-            distinct, runs = table.group(answers)
-            return table.read(distinct), runs
+            distinct, runs = Runs.by(answers)
+            return self.target_table.read(distinct), runs
 
         return lambda relations: Facts(rows, relations, question)

@@ -8,12 +8,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from dura.tables import compiled
-
 
 @dataclass(frozen=True)
 class Runs:
-    """Item j belongs to run `run[j]` of so many runs. A run may be empty.
+    """Item j belongs to run `run[j]`, of as many as `runs` says. A run may be empty.
 
     >>> runs = Runs(torch.tensor([2, 0, 2]), 3)
     >>> runs.sums(torch.tensor([[1.0], [10.0], [100.0]])).flatten().tolist()
@@ -27,7 +25,7 @@ class Runs:
     def by(cls, key: Tensor) -> tuple[Tensor, Runs]:
         """The distinct keys, ascending, and the items of each of them as a run."""
         found, run = torch.unique(key, return_inverse=True)
-        return found, cls(run, len(found))
+        return found, cls(run, found.shape[0])
 
     @cached_property
     def _sorted(self) -> tuple[Tensor, Tensor]:
@@ -38,16 +36,11 @@ class Runs:
     def sums(self, rows: Tensor, which: Tensor | None = None, weights: Tensor | None = None) -> Tensor:
         """Σ weights[j]·rows[which[j]] over the items j of each run. Item j has row j and the weight 1 if nothing else is given.
 
-        Rows are read where they are. A run is summed in the order of its items, so nothing depends on the number of threads.
+        Rows are read where they are, and each sum is written once. One thread sums a run in the order of its items, so nothing
+        depends on the number of threads.
         """
-        if not len(self.run):
+        if not self.run.shape[0]:
             return rows.new_zeros(self.runs, rows.shape[1])
-        if compiled.usable(rows):
-            every = torch.arange(len(self.run)) if which is None else which
-            scales = rows.new_ones(len(self.run)) if weights is None else weights
-            out = rows.new_zeros(self.runs, rows.shape[1])
-            compiled.spread(compiled.loops().sums, rows.shape[1], rows, every, self.run, scales, out)
-            return out
         order, starts = self._sorted
         index, scaled = order if which is None else which[order], None if weights is None else weights[order]
         total: Tensor = torch.embedding_bag(rows, index, starts, mode=0, per_sample_weights=scaled)[0]

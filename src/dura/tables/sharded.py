@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from dura import world
-from dura.tables.runs import Runs
 from dura.tables.table import Table
 
 
@@ -87,10 +86,6 @@ class Sharded(Table):
             self.fetch([asked] * len(self.spans.sizes))
         assert self._fetched is not None
         return self._fetched.read(torch.searchsorted(self._asked, index))
-
-    def group(self, index: Tensor) -> tuple[Tensor, Runs]:
-        """As in `Table`. The ids may be those of the whole table or of this span."""
-        return Runs.by(index)
 
     def fetch(self, asked: Sequence[Tensor]) -> None:
         """Bring rows: `asked[i]` are the ids that shard i will read, ascending. Every process knows what the others will read."""

@@ -15,9 +15,6 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from dura.tables import compiled
-from dura.tables.runs import Runs
-
 
 @contextmanager
 def flushing() -> Iterator[None]:
@@ -79,15 +76,12 @@ class Table(nn.Parameter):
     """Where the gradient of the rows of a step is put together."""
     _places: Tensor
     """The place of each row among those of a step. Places of other rows are left over from earlier steps."""
-    _runs: Tensor
-    """-1 for each row: where `group` notes which rows it has seen."""
 
     def __new__(cls, data: Tensor, requires_grad: bool = True) -> Table:
         """The gradient begins as nothing."""
         table: Table = super().__new__(cls, data, requires_grad)
         table._index, table._rows, table._whole, table._live, table._clean = [], [], False, False, False
         table._room, table._places = Room(), torch.empty(0, dtype=torch.long)
-        table._runs = table._places
         return table
 
     def read(self, index: Tensor) -> Tensor:
@@ -136,24 +130,6 @@ class Table(nn.Parameter):
         for index, gradient in self._rows:
             some.index_add_(0, self._places[index], gradient)
         return some
-
-    def pieces(self) -> tuple[Tensor, list[Tensor]] | None:
-        """The gradient as it was added: the ids of all pieces, one after the other, and their rows. None if it is a whole table."""
-        if self._live or self._whole or not self._rows or len(self._rows) != len(self._index):
-            return None
-        return torch.cat(self._index), [rows for _, rows in self._rows]
-
-    def group(self, index: Tensor) -> tuple[Tensor, Runs]:
-        """The distinct rows of a list in some order, and the items that have each of them as a run."""
-        if not compiled.usable(self) or not len(index):
-            return Runs.by(index)
-        if int(index.min()) < 0 or int(index.max()) >= len(self):  # which a compiled loop does not notice
-            raise IndexError(f"rows {int(index.min())} to {int(index.max())} are asked of a table with {len(self)} rows")
-        if len(self._runs) != len(self):
-            self._runs = torch.full((len(self),), -1)
-        found, run = torch.empty_like(index), torch.empty_like(index)
-        count = compiled.loops().distinct(*(ids.numpy() for ids in (index, self._runs, found, run)))
-        return found[:count], Runs(run, count)
 
     def set_gradient(self, rows: Tensor, gradient: Tensor) -> None:
         """Replace the gradient: these rows, ascending, have this one and all others have none."""

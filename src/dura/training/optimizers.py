@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.adagrad import adagrad
 
-from dura.tables import Table, compiled
+from dura.tables.table import Table
 from dura.training.alternating import Alternating
 from dura.types import BadInput
 
@@ -52,10 +52,6 @@ class RowAdagrad(torch.optim.Adagrad):
             for table in group["params"]:
                 if not isinstance(table, Table) or not table.requires_grad:
                     continue
-                if _still(group) and _step_pieces(table, self.state[table], group):
-                    put_by.append((table, table.grad))
-                    table.grad = None
-                    continue
                 rows = table.used() if _still(group) else None
                 if rows is None:
                     table.gradient()
@@ -78,28 +74,6 @@ def _still(group: Mapping[str, Any]) -> bool:
     return not group["weight_decay"] and not group["lr_decay"]
 
 
-def _step_pieces(table: Table, state: Mapping[str, Tensor], group: Mapping[str, Any]) -> bool:
-    """A step of Adagrad by the compiled loop. Each row of the table and of its sums is read and written once, in one pass.
-
-    False if numba is not there, or if the gradient is not kept as rows.
-    """
-    found = table.pieces() if compiled.usable(table, state["sum"]) else None
-    if found is None or len(found[1]) > compiled.PIECES or not compiled.usable(table, *found[1]):
-        return False
-    index, gradients = found
-    rows, runs = table.group(index)
-    ends = torch.tensor([len(gradient) for gradient in gradients]).cumsum(0)
-    flat = [gradient.flatten(1) for gradient in gradients]
-    settings = torch.tensor([_rate(group, table), group["eps"]], dtype=table.dtype)
-    pieces = tuple(flat + [flat[0][:0]] * (compiled.PIECES - len(flat)))
-    compiled.spread(
-        compiled.loops().adagrad, len(rows), table.detach().flatten(1), state["sum"].flatten(1), rows,
-        *compiled.chain(runs.run, runs.runs), ends, pieces, settings,
-    )  # fmt: skip
-    state["step"].add_(1)
-    return True
-
-
 def _rate(group: Mapping[str, Any], table: Table) -> float:
     """The learning rate. torch accepts no number above the largest of its type, and the tables become infinite anyway."""
     rate = float(group["lr"])
@@ -119,9 +93,9 @@ def _step_rows(table: Table, rows: Tensor, state: Mapping[str, Tensor], group: M
     else:
         gradient, part = table.gradient_of(rows), max(1, PART // max(1, table[0].numel()))
         for some, here in zip(rows.split(part), gradient.split(part), strict=True):
-            total.index_add_(0, some, seen := here * here)
-            torch.index_select(total, 0, some, out=seen).sqrt_().add_(eps)
-            table.index_add_(0, some, here.div_(seen).mul_(-rate))
+            seen = total.index_select(0, some).addcmul_(here, here)
+            total.index_copy_(0, some, seen)
+            table.index_add_(0, some, here.div_(seen.sqrt_().add_(eps)), alpha=-rate)
     state["step"].add_(1)
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from dura.models.comparators.base import Comparator
-from dura.tables import Collector, Packed, Runs, Table, compiled
+from dura.tables import Collector, Packed, Runs, Table
 
 
 class Dot(Comparator):
@@ -52,14 +52,10 @@ class Dot(Comparator):
         def pull(slopes: Tensor, by_query: Tensor) -> None:
             weights = slopes[:, 0]
             by_query += Runs(row, len(query)).sums(table.rows, targets, weights)
-            distinct, runs = table.group(targets)
+            distinct, runs = Runs.by(targets)
             table.add_rows(distinct, runs.sums(query, row, weights))
 
-        if compiled.usable(query, table.rows):
-            own = query.new_empty(len(row))
-            compiled.spread(compiled.loops().pairs, len(row), query, table.rows, row, targets, own)
-        else:
-            own = self.pairs(query.index_select(0, row), table.rows.index_select(0, targets))
+        own = self.pairs(query.index_select(0, row), table.rows.index_select(0, targets))
         return own[:, None], pull
 
     def bound(self, query: float, targets: float) -> float:
