@@ -3,9 +3,9 @@
     python benchmarks/sampled_step.py
     python benchmarks/sampled_step.py --before ../before/src --out docs/results/sampled-step.json
 
-FB15k-237, ComplEx with DURA, 1,024 entities drawn by frequency. The products are the three of a step over these shapes: the scores,
-and from them the gradients of the queries and of the sampled rows. They and the steps take turns in one process. With one thread all
-times are processor times, so that other work on the machine counts little; it still takes its part of the caches. The share is that
+FB15k-237 with DURA and 1,024 entities drawn by frequency. The products are the three of a step over these shapes: the scores, and
+from them the gradients of the queries and of the sampled rows. They and the steps take turns in one process. With one thread all
+times are processor times, so that other work on the machine counts less; it still takes its part of the caches. The share is that
 of the best turns, and in brackets the median over the turns. `--before` names the sources of another version, which runs in a
 process of its own: the two take turns, too. With `--pairs 20` two threads are compared with one by the clock, which needs an idle
 machine: the load is printed. Phases are measured apart, since looking at the clock takes time.
@@ -99,7 +99,12 @@ def prepared(row: dict[str, Any]) -> tuple[Callable[[], None], Callable[[], None
     from dura.training.trainer import Plan, Trainer
 
     graph, batch = dura.load("fb15k-237"), row["batch"]
-    settings = {"model.name": row["model"], "model.rank": row["rank"], "optimizer.lr": 0.001, "candidates.name": "sample"}
+    settings = {
+        "model.name": row["model"],
+        "model.rank": row["rank"],
+        "optimizer.lr": 0.001,
+        "candidates.name": "sample",
+    }
     settings |= {"candidates.samples": SAMPLES, "candidates.draw": "frequency"}
     experiment = Experiment()
     for path, value in settings.items():
@@ -133,12 +138,15 @@ def worker() -> None:
 
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
-    products, steps = (lambda: None), (lambda: None)
+    products: Callable[[], None]
+    steps: Callable[[], None]
     for line in sys.stdin:
         order = json.loads(line)
         if isinstance(order, dict):
             products, steps = prepared(order)
-            said: Any = [work() for work in (products, steps)]
+            products()
+            steps()
+            said: Any = "ready"
         elif order == "phases":
             said = phases(steps)
         else:
@@ -253,7 +261,9 @@ def main() -> None:
             (best, usual), (low, _) = figures["share"], figures["step, ms"]
             twice = figures.get("two threads, times as fast")
             twice = f"  two threads × {twice[0]:.2f} ({twice[1]:.2f})" if twice else ""
-            parts = ", ".join(f"{phase} {100 * share:.0f}" for phase, share in figures["phases"].items() if share >= 0.005)
+            parts = ", ".join(
+                f"{phase} {100 * share:.0f}" for phase, share in figures["phases"].items() if share >= 0.005
+            )
             print(f"{name:28s} {version:8s} {low:6.2f} ms  {100 * best:3.0f} % ({100 * usual:.0f}){twice}")
             print(f"    load {figures['load']:.1f}, % of the step: {parts}", flush=True)
     if chosen.out:

@@ -203,12 +203,11 @@ class Sample(Candidates):
         if batch.span is not None:
             first, last = torch.searchsorted(drawn, torch.tensor(batch.span, device=drawn.device)).tolist()
             drawn, stands_for = drawn[first:last] - batch.span[0], stands_for[first:last]
-        drawn, times = torch.unique_consecutive(drawn, return_counts=True)  # one that is drawn twice stands for twice as many
-        stands_for = stands_for[times.cumsum(0) - times] + times.double().log()
+        if comparator.by_product:  # an entity that is drawn twice is scored once and stands for twice as many
+            drawn, times = torch.unique_consecutive(drawn, return_counts=True)
+            stands_for = stands_for[times.cumsum(0) - times] + times.double().log()
         sample, (own, pull_own) = targets.some(drawn), _answered(comparator, query, row, targets, answers)
-        room = None
-        if low == query.dtype:  # rows that begin at full cache lines, which the products read faster
-            room = self._room.of((len(query), -(-len(drawn) // LINE) * LINE), query)[:, : len(drawn)]
+        room = self._lines(query, len(drawn)) if comparator.by_product and low == query.dtype else None
         others = comparator.scores(query.to(low), sample.rows.to(low), room).to(query.dtype)
         others.add_(stands_for.to(query.dtype))[_hits(row, answers, drawn)] = -torch.inf
         truth = Truth(row, answers, share, batch.each, batch.entities, batch.span is not None)
@@ -216,6 +215,10 @@ class Sample(Candidates):
         gradient = comparator.pull(by_others.to(low), query, sample)
         pull_own(by_own, gradient)
         return value, gradient
+
+    def _lines(self, query: Tensor, candidates: int) -> Tensor:
+        """Room for scores whose rows begin at full lines of the cache, which makes products with them faster."""
+        return self._room.of((len(query), -(-candidates // LINE) * LINE), query)[:, :candidates]
 
 
 class Negatives(Candidates):
@@ -328,7 +331,8 @@ def _distinct(questions: Questions, share: Tensor, entities: int) -> tuple[Tenso
 
 
 def _hits(row: Tensor, answers: Tensor, drawn: Tensor) -> tuple[Tensor, Tensor]:
-    """The cells (question, place in the sample, which is distinct and ascending) where a question's own answer was drawn."""
-    place = torch.searchsorted(drawn, answers)
-    hit = (torch.cat([drawn, drawn.new_tensor([-1])])[place] == answers).nonzero().flatten()
-    return row[hit], place[hit]
+    """The cells (question, place in the ascending sample) where a question's own answer was drawn."""
+    first = torch.searchsorted(drawn, answers)
+    times = torch.searchsorted(drawn, answers, right=True) - first
+    place = torch.arange(int(times.sum()), device=row.device) - torch.repeat_interleave(times.cumsum(0) - times, times)
+    return torch.repeat_interleave(row, times), torch.repeat_interleave(first, times) + place

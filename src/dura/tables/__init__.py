@@ -11,4 +11,16 @@ from dura.tables.runs import Runs
 from dura.tables.sharded import Sharded, Spans, entity_table, fill
 from dura.tables.table import Collector, Fixed, Gathered, Room, Table
 
-__all__ = ["Collector", "Fixed", "Gathered", "Packed", "Room", "Runs", "Sharded", "Spans", "Table", "entity_table", "fill"]
+__all__ = [
+    "Collector",
+    "Fixed",
+    "Gathered",
+    "Packed",
+    "Room",
+    "Runs",
+    "Sharded",
+    "Spans",
+    "Table",
+    "entity_table",
+    "fill",
+]

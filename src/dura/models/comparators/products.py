@@ -14,6 +14,8 @@ from dura.tables import Collector, Packed, Runs, Table
 class Dot(Comparator):
     """The inner product <q, t>."""
 
+    by_product = True
+
     def pairs(self, query: Tensor, targets: Tensor) -> Tensor:
         """<q, t>."""
         product: Tensor = torch.linalg.vecdot(query, targets)
