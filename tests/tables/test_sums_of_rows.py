@@ -26,7 +26,7 @@ def test_sums_are_those_of_an_addition_by_index(items: int, runs: int, weighted:
     weights = torch.randn(items, dtype=torch.float64, generator=rng) if weighted else None
     each = rows[which] if picked else rows
     expected = torch.zeros(runs, 5, dtype=torch.float64).index_add_(
-        0, run, each * weights[:, None] if weighted else each
+        0, run, each if weights is None else each * weights[:, None]
     )
     torch.testing.assert_close(Runs(run, runs).sums(rows, which if picked else None, weights), expected)
 

@@ -15,8 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dura.tables.runs import Runs
-from dura.tables.table import Table, sum_of_parts
+from dura.tables.table import Runs, Table, sum_of_parts
 
 Weights = tuple[float, float]
 """The weights of ‖x‖² and of ‖x·Rᵀ‖²."""

@@ -7,9 +7,8 @@ scoring happens here: comparators know what the rows mean. May touch `types`, `w
 """
 
 from dura.tables.packed import Packed
-from dura.tables.runs import Runs
 from dura.tables.sharded import Sharded, Spans, entity_table, fill
-from dura.tables.table import Collector, Fixed, Gathered, Room, Table
+from dura.tables.table import Collector, Fixed, Gathered, Room, Runs, Table
 
 __all__ = [
     "Collector",
