@@ -148,6 +148,7 @@ def worker() -> None:
             steps()
             said: Any = "ready"
         elif order == "phases":
+            torch.set_num_threads(1)
             said = phases(steps)
         else:
             torch.set_num_threads(order)
