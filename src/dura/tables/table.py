@@ -136,6 +136,7 @@ class Table(nn.Parameter):
     def set_gradient(self, rows: Tensor, gradient: Tensor) -> None:
         """Replace the gradient: these rows, ascending, have this one and all others have none."""
         self.forget()
+        self._room = Room()  # the old one may hold this very gradient, see `gradient_of`
         self.add_rows(rows, gradient)
 
     def add_all(self, gradient: Tensor) -> None:
