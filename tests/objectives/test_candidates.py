@@ -101,7 +101,7 @@ def test_the_buffer_is_bounded_and_used_again() -> None:
     for questions in (1500, 100, 256):
         offsets = list(range(questions + 1))
         measured(candidates, Softmax(), torch.zeros(questions, 2), table, offsets, np.zeros(questions, dtype=np.int64))
-        assert candidates._buffer.numel() == LARGEST * 1000
+        assert candidates._room._memory.numel() == LARGEST * 1000
     assert candidates.size(5000, 14_541) == LARGEST
     assert candidates.size(5000, 10_000_000) == SMALLEST
     assert candidates.size(3, 14_541) == 3

@@ -80,6 +80,15 @@ def test_rows_without_a_gradient_are_left_alone() -> None:
     assert not table.gradient().any()
 
 
+def test_a_gradient_that_was_read_by_rows_can_be_set_again() -> None:
+    """As processes do that sum their gradients."""
+    table = Table(torch.ones(10, 2))
+    table.add_rows(torch.tensor([2, 2, 7]), torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))
+    rows = torch.tensor([2, 7])
+    table.set_gradient(rows, table.gradient_of(rows).mul_(2))
+    assert table.gradient_of(rows).tolist() == [[8, 12], [10, 12]]
+
+
 def test_products_of_another_type_are_added_in_the_tables_own() -> None:
     table = Table(torch.zeros(4, 2))
     left, right = torch.randn(3, 4), torch.randn(3, 2)

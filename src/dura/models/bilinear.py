@@ -5,7 +5,7 @@ They meet in an inner product, <h·R̄, t>. The dual of such a model scores by �
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Literal
 
@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from dura.models.comparators import SquaredL2
-from dura.models.families import Family, Relations, Rows
+from dura.models.families import Facts, Family, Relations, Rows
 from dura.models.model import Ask, Model
-from dura.tables import Packed, Sharded, Table, entity_table, fill
+from dura.tables import Packed, Runs, Sharded, Table, entity_table, fill
 from dura.types import BadInput, Factors, Sizes
 
 _CAREFUL = (("random", True), ("state_is_all", False))
@@ -137,6 +137,7 @@ class SemanticMatching(Model):
         def tail() -> Tensor:
             return self.target_table.read(answers)
 
+        facts = self.by_tail(question, answers)
         return Factors(
             head=h,
             query=self.family.apply(h, relations) if plain else self.query(head, relation, time),
@@ -147,5 +148,15 @@ class SemanticMatching(Model):
             read_reverse=lambda: self.family.adjoint(tail(), relations.at(question)),
             read_onward=lambda: self.family.apply(tail(), relations.at(question)),
             read_relation=relation_and_counts,
-            read_tail_squares=lambda *weights: self.family.tail_squares(tail(), relations, question, weights),
+            read_tail_squares=lambda *weights: self.family.tail_squares(facts(relations), weights),
         )
+
+    def by_tail(self, question: Tensor, answers: Tensor) -> Callable[[Relations], Facts]:
+        """Facts by their tails, each row of which is read once, for any relations of their questions."""
+
+        @cache
+        def rows() -> tuple[Tensor, Runs]:
+            distinct, runs = Runs.by(answers)
+            return self.target_table.read(distinct), runs
+
+        return lambda relations: Facts(rows, relations, question)

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dura.tables.table import Table, sum_of_parts
+from dura.tables.table import Runs, Table, sum_of_parts
 
 Weights = tuple[float, float]
 """The weights of ‖x‖² and of ‖x·Rᵀ‖²."""
@@ -35,6 +35,10 @@ class Relations(ABC):
     @abstractmethod
     def read(self) -> Tensor:
         """The relation of each item [n, ...]."""
+
+    def once(self) -> tuple[Tensor, Tensor]:
+        """Relations [k, ...] and the one of each item [n], with as few copies of equal ones as is cheap."""
+        return self.read(), torch.arange(len(self.tables()[0][1]))
 
     @abstractmethod
     def distinct(self, items: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
@@ -64,6 +68,13 @@ class Rows(Relations):
     def read(self) -> Tensor:
         """A copy of each item's row."""
         return self._pick(self.rows, self.index)
+
+    def once(self) -> tuple[Tensor, Tensor]:
+        """Each row that an item of a table has, once. Computed rows are there once as they are."""
+        if not isinstance(self.rows, Table):
+            return self.rows, self.index
+        distinct, place = torch.unique(self.index, return_inverse=True)
+        return self.rows.read(distinct), place
 
     def distinct(self, items: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
         """As in `Relations`."""
@@ -103,6 +114,16 @@ class Products(Relations):
         return (each.read(),), counts
 
 
+@dataclass(frozen=True)
+class Facts:
+    """Facts by their tails. Fact j has the relation of item `item[j]`."""
+
+    read_tails: Callable[[], tuple[Tensor, Runs]]
+    """The row of each distinct tail [d, w], and the facts of each of them as a run."""
+    relations: Relations
+    item: Tensor
+
+
 class Family(ABC):
     """How R acts. `diagonal`: R is a vector that acts element by element. `complex`: pairs of reals are complex numbers."""
 
@@ -129,8 +150,8 @@ class Family(ABC):
     def between(self, h: Tensor, t: Tensor) -> Tensor:
         """What meets R in the score of (h, R, t): <between(h, t), R>, flattened to [n, numbers of R]."""
 
-    def tail_squares(self, x: Tensor, relations: Relations, items: Tensor, weights: Weights) -> Tensor | None:
-        """Σ plain·‖x_i‖² + turned·‖x_i·Rᵀ‖², where R is the relation of item `items[i]`.
+    def tail_squares(self, facts: Facts, weights: Weights) -> Tensor | None:
+        """Σ plain·‖x‖² + turned·‖x·Rᵀ‖² over facts with a row x and a relation R.
 
         `weights` are (plain, turned). None if there is no shorter way than through `adjoint`.
         """
@@ -162,9 +183,9 @@ class Diagonal(Family):
         """h∘t."""
         return h * t
 
-    def tail_squares(self, x: Tensor, relations: Relations, items: Tensor, weights: Weights) -> Tensor:
+    def tail_squares(self, facts: Facts, weights: Weights) -> Tensor:
         """Σ x²·(plain + turned·r²)."""
-        return scaled_squares(x, relations.read(), items, *weights, 1)
+        return scaled_squares(facts, *weights, 1)
 
 
 class ComplexDiagonal(Family):
@@ -194,9 +215,9 @@ class ComplexDiagonal(Family):
         """h∘t̄, since Re<h̄∘r∘t> = <r, h∘t̄> over the reals."""
         return as_real(as_complex(h) * as_complex(t).conj())
 
-    def tail_squares(self, x: Tensor, relations: Relations, items: Tensor, weights: Weights) -> Tensor:
+    def tail_squares(self, facts: Facts, weights: Weights) -> Tensor:
         """Σ |x|²·(plain + turned·|r|²)."""
-        return scaled_squares(x, relations.read(), items, *weights, 2)
+        return scaled_squares(facts, *weights, 2)
 
 
 class Dense(Family):
@@ -235,32 +256,37 @@ def as_real(x: Tensor) -> Tensor:
     return torch.view_as_real(x.resolve_conj()).flatten(-2)
 
 
-def scaled_squares(x: Tensor, r: Tensor, items: Tensor, plain: float, turned: float, parts: int) -> Tensor:
-    """Σ |x_i|²·(plain + turned·|r_items[i]|²), where a number has `parts` real parts."""
-    total: Tensor = _ScaledSquares.apply(x, r, items, plain, turned, parts)  # type: ignore[no-untyped-call]
+def scaled_squares(facts: Facts, plain: float, turned: float, parts: int) -> Tensor:
+    """Σ |x|²·(plain + turned·|r|²) over the facts, where a number has `parts` real parts."""
+    r, place = facts.relations.once()
+    tail, by_tail = facts.read_tails()
+    total: Tensor = _ScaledSquares.apply(tail, r, by_tail, place[facts.item], plain, turned, parts)  # type: ignore[no-untyped-call]
     return total
 
 
 class _ScaledSquares(torch.autograd.Function):
-    """Squares are summed per item, so neither x∘r nor its gradient is computed.
+    """Squares of tails are summed for each relation, and what relations ask of a tail for each tail.
 
-    There are fewer items than rows of x, and every pass over the rows costs time.
+    So no tensor has a row per fact, and neither x∘r nor its gradient is computed.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, r: Tensor, items: Tensor, plain: float, turned: float, parts: int) -> Tensor:
-        sums = torch.zeros_like(r).index_add_(0, items, x * x)
+    def forward(
+        ctx: Any, x: Tensor, r: Tensor, by_tail: Runs, relation: Tensor, plain: float, turned: float, parts: int
+    ) -> Tensor:
+        sums = Runs(relation, len(r)).sums(x * x, by_tail.run)
         weight = sum_of_parts(r * r, parts).mul_(turned).add_(plain)
-        ctx.save_for_backward(x, r, items, sums, weight)
-        ctx.turned, ctx.parts = turned, parts
+        ctx.save_for_backward(x, r, sums, weight)
+        ctx.by_tail, ctx.relation, ctx.turned, ctx.parts = by_tail, relation, turned, parts
         return sums.flatten() @ weight.flatten()
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None, None, None]:
-        x, r, items, sums, weight = ctx.saved_tensors
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x, r, sums, weight = ctx.saved_tensors
         factor = 2 * gradients[0]
         by_relation = sum_of_parts(sums, ctx.parts) * (factor * ctx.turned)
-        return (weight * factor).index_select(0, items).mul_(x), by_relation.mul_(r), None, None, None, None
+        by_tail = ctx.by_tail.sums(weight * factor, ctx.relation)
+        return by_tail.mul_(x), by_relation.mul_(r), None, None, None, None, None
 
 
 def grouped(x: Tensor, relations: Relations, transposed: bool = False) -> Tensor:

@@ -70,9 +70,10 @@ class Temporal(SemanticMatching):
         both = super().factors(head, relation, question, answers, time)
         assert time is not None
         rows = {"relation": Rows(self.relations, relation), "time": Rows(self.times, time)}
+        facts = self.by_tail(question, answers)
 
         def apart(which: Literal["relation", "time"]) -> tuple[Tensor, Tensor]:
-            squares = self.family.tail_squares(both.tail, rows[which], question, (0.0, 1.0))
+            squares = self.family.tail_squares(facts(rows[which]), (0.0, 1.0))
             assert squares is not None
             return self.family.apply(both.head, rows[which]), squares
 

@@ -8,6 +8,7 @@ are computed in blocks, so that nothing of size |batch| × |entities| is kept. T
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
@@ -18,13 +19,15 @@ from dura.data.questions import Questions
 from dura.models import Comparator
 from dura.objectives.known import Known
 from dura.objectives.losses import Loss, Truth
-from dura.tables import Collector, Table
+from dura.tables import Collector, Room, Table
 from dura.types import BadInput
 
 SCORE_BYTES = 96 << 20
 """How large the buffer of scores may grow. A block shrinks to fit, down to `SMALLEST` questions."""
 LARGEST, SMALLEST = 1024, 128
 """Each block reads and writes the whole gradient of the table once. Below 128 questions that takes as long as the products."""
+LINE = 16
+"""How many numbers a line of the cache has."""
 NEGATIVE_NUMBERS = 2**20
 """How many numbers the rows of negatives may have at a time, so that they stay near the processor."""
 GROUP_STEP = 0x9E3779B97F4A7C15
@@ -108,7 +111,7 @@ class All(Candidates):
         self.block = 0 if block == "auto" else block  # settings of version 0.1.0 say 0
         if self.block < 0:
             raise BadInput(f"candidates.block is {block}, but it is 'auto' or a number of questions")
-        self._buffer = torch.empty(0)
+        self._room = Room()
 
     def __call__(self, comparator: Comparator, loss: Loss, batch: Batch) -> tuple[Tensor, Tensor]:
         """One pass over blocks of questions."""
@@ -122,7 +125,7 @@ class All(Candidates):
             facts = slice(offsets[a], offsets[b])
             row = torch.repeat_interleave(torch.tensor(offsets[a : b + 1], device=query.device).diff())
             part = q[a:b]
-            scores = comparator.scores(part, rows, out=self._room(b - a, rows)).to(query.dtype)
+            scores = comparator.scores(part, rows, out=self._room.of((b - a, len(rows)), rows)).to(query.dtype)
             truth = Truth(row, answers[facts], batch.share[facts], batch.each, batch.entities, batch.span is not None)
             value, scale = loss.over_all_(scores, truth, lambda some, part=part: comparator.scores(part[some], rows))  # type: ignore[misc]
             total += value
@@ -132,13 +135,6 @@ class All(Candidates):
     def size(self, questions: int, entities: int) -> int:
         """How many of these questions are scored at once."""
         return min(max(1, questions), self.block or max(SMALLEST, min(LARGEST, SCORE_BYTES // (4 * entities))))
-
-    def _room(self, rows: int, targets: Tensor) -> Tensor:
-        """The buffer of scores, which grows when needed and is used again."""
-        wanted, old = rows * len(targets), self._buffer
-        if old.numel() < wanted or old.device != targets.device or old.dtype != targets.dtype:
-            self._buffer = torch.empty(wanted, dtype=targets.dtype, device=targets.device)
-        return self._buffer[:wanted].view(rows, len(targets))
 
 
 class Sample(Candidates):
@@ -170,7 +166,7 @@ class Sample(Candidates):
         if not 1 <= growth <= 10:
             raise BadInput(f"candidates.growth is {growth:g}, but samples grow by a factor from 1 to 10 per epoch")
         self.samples, self.draw, self.exact, self.growth = samples, draw, exact, growth
-        self._now, self._all = samples, All()
+        self._now, self._all, self._room = samples, All(), Room()
         self._chance = torch.empty(0, dtype=torch.float64)
 
     def prepare(self, known: Known, frequency: Tensor) -> None:
@@ -207,16 +203,22 @@ class Sample(Candidates):
         if batch.span is not None:
             first, last = torch.searchsorted(drawn, torch.tensor(batch.span, device=drawn.device)).tolist()
             drawn, stands_for = drawn[first:last] - batch.span[0], stands_for[first:last]
-        sample, truths, q = targets.some(drawn), targets.some(answers), query[row]
-        others = comparator.scores(query.to(low), sample.rows.to(low)).to(query.dtype) + stands_for.to(query.dtype)
-        others[_hits(row, answers, drawn)] = -torch.inf
-        own = comparator.pairs(q, truths.rows)
+        if comparator.by_product:  # an entity that is drawn twice is scored once and stands for twice as many
+            drawn, times = torch.unique_consecutive(drawn, return_counts=True)
+            stands_for = stands_for[times.cumsum(0) - times] + times.double().log()
+        sample, (own, pull_own) = targets.some(drawn), _answered(comparator, query, row, targets, answers)
+        room = self._lines(query, len(drawn)) if comparator.by_product and low == query.dtype else None
+        others = comparator.scores(query.to(low), sample.rows.to(low), room).to(query.dtype)
+        others.add_(stands_for.to(query.dtype))[_hits(row, answers, drawn)] = -torch.inf
         truth = Truth(row, answers, share, batch.each, batch.entities, batch.span is not None)
         value, by_own, by_others = loss.over_sample(own, others, truth)
         gradient = comparator.pull(by_others.to(low), query, sample)
-        by_query, by_truths = comparator.pull_pairs(by_own, q, truths.rows)
-        truths.add_all(by_truths)
-        return value, gradient.index_add_(0, row, by_query)
+        pull_own(by_own, gradient)
+        return value, gradient
+
+    def _lines(self, query: Tensor, candidates: int) -> Tensor:
+        """Room for scores whose rows begin at full lines of the cache, which makes products with them faster."""
+        return self._room.of((len(query), -(-candidates // LINE) * LINE), query)[:, :candidates]
 
 
 class Negatives(Candidates):
@@ -298,6 +300,24 @@ class Negatives(Candidates):
 
 def _ids(ids: object, like: Tensor) -> Tensor:
     return torch.as_tensor(ids).to(like.device, torch.long)
+
+
+def _answered(
+    comparator: Comparator, query: Tensor, row: Tensor, targets: TargetRows, answers: Tensor
+) -> tuple[Tensor, Callable[[Tensor, Tensor], None]]:
+    """The score of each fact [f], and a function that adds the gradient of these to those of the queries and of the targets."""
+    table = targets.learned()
+    if table is not None and (found := comparator.among(query, row, table, answers[:, None])) is not None:
+        scores, pull = found
+        return scores[:, 0], lambda slopes, by_query: pull(slopes[:, None], by_query)
+    truths, q = targets.some(answers), query[row]
+
+    def pull_rows(slopes: Tensor, by_query: Tensor) -> None:
+        by_q, by_truths = comparator.pull_pairs(slopes, q, truths.rows)
+        truths.add_all(by_truths)
+        by_query.index_add_(0, row, by_q)
+
+    return comparator.pairs(q, truths.rows), pull_rows
 
 
 def _distinct(questions: Questions, share: Tensor, entities: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -7,8 +7,11 @@ that reaches every row overwrites what the last step left. The optimizer can ask
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import torch
@@ -71,11 +74,16 @@ class Table(nn.Parameter):
     """True if `grad` holds the gradient of this step."""
     _clean: bool
     """True if `grad` is zero everywhere, so that it need not be cleared."""
+    _room: Room
+    """Where the gradient of the rows of a step is put together."""
+    _places: Tensor
+    """The place of each row among those of a step. Places of other rows are left over from earlier steps."""
 
     def __new__(cls, data: Tensor, requires_grad: bool = True) -> Table:
         """The gradient begins as nothing."""
         table: Table = super().__new__(cls, data, requires_grad)
         table._index, table._rows, table._whole, table._live, table._clean = [], [], False, False, False
+        table._room, table._places = Room(), torch.empty(0, dtype=torch.long)
         return table
 
     def read(self, index: Tensor) -> Tensor:
@@ -111,17 +119,24 @@ class Table(nn.Parameter):
         self._index.append(index)
 
     def gradient_of(self, rows: Tensor) -> Tensor:
-        """The gradient of these rows, ascending. All rows that have a gradient must be among them."""
+        """The gradient of these rows, ascending. All rows that have a gradient must be among them.
+
+        It is written to memory that the next call uses again.
+        """
         if self._live:
             return self.gradient().index_select(0, rows)
-        some = self.new_zeros(len(rows), *self.shape[1:])
+        if len(self._places) != len(self) or self._places.device != rows.device:
+            self._places = torch.empty(len(self), dtype=torch.long, device=rows.device)
+        self._places[rows] = torch.arange(len(rows), device=rows.device)
+        some = self._room.of((len(rows), *self.shape[1:]), self).zero_()
         for index, gradient in self._rows:
-            some.index_add_(0, torch.searchsorted(rows, index), gradient)
+            some.index_add_(0, self._places[index], gradient)
         return some
 
     def set_gradient(self, rows: Tensor, gradient: Tensor) -> None:
         """Replace the gradient: these rows, ascending, have this one and all others have none."""
         self.forget()
+        self._room = Room()  # the old one may hold this very gradient, see `gradient_of`
         self.add_rows(rows, gradient)
 
     def add_all(self, gradient: Tensor) -> None:
@@ -174,6 +189,58 @@ class Table(nn.Parameter):
             self.grad.index_fill_(0, rows.to(self.device), 0)
             self._clean = True
         self._index, self._rows, self._whole, self._live = [], [], False, False
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Item j belongs to run `run[j]`, of as many as `runs` says. A run may be empty.
+
+    >>> runs = Runs(torch.tensor([2, 0, 2]), 3)
+    >>> runs.sums(torch.tensor([[1.0], [10.0], [100.0]])).flatten().tolist()
+    [10.0, 0.0, 101.0]
+    """
+
+    run: Tensor
+    runs: int
+
+    @classmethod
+    def by(cls, key: Tensor) -> tuple[Tensor, Runs]:
+        """The distinct keys, ascending, and the items of each of them as a run."""
+        found, run = torch.unique(key, return_inverse=True)
+        return found, cls(run, found.shape[0])
+
+    @cached_property
+    def _sorted(self) -> tuple[Tensor, Tensor]:
+        """The items in the order of their runs, and where each run starts."""
+        counts = torch.bincount(self.run, minlength=self.runs)
+        return torch.argsort(self.run, stable=True), counts.cumsum(0) - counts
+
+    def sums(self, rows: Tensor, which: Tensor | None = None, weights: Tensor | None = None) -> Tensor:
+        """Σ weights[j]·rows[which[j]] over the items j of each run. Item j has row j and the weight 1 if nothing else is given.
+
+        Rows are read where they are, and each sum is written once. One thread sums a run in the order of its items, so nothing
+        depends on the number of threads.
+        """
+        if not self.run.shape[0]:
+            return rows.new_zeros(self.runs, rows.shape[1])
+        order, starts = self._sorted
+        index, scaled = order if which is None else which[order], None if weights is None else weights[order]
+        total: Tensor = torch.embedding_bag(rows, index, starts, mode=0, per_sample_weights=scaled)[0]
+        return total
+
+
+class Room:
+    """Memory that is used again: a large tensor that is made anew in every step costs a page fault for every 4 KB."""
+
+    def __init__(self) -> None:
+        self._memory = torch.empty(0)
+
+    def of(self, shape: tuple[int, ...], like: Tensor) -> Tensor:
+        """A tensor of this shape, filled with anything. It is valid until the next call."""
+        wanted, old = math.prod(shape), self._memory
+        if old.numel() < wanted or old.device != like.device or old.dtype != like.dtype:
+            self._memory = torch.empty(wanted, dtype=like.dtype, device=like.device)
+        return self._memory[:wanted].view(shape)
 
 
 class _Read(torch.autograd.Function):

@@ -23,6 +23,10 @@ LARGE_ROW = 4096
 """Rows with at least this many numbers each get their own call of the fused kernel. Smaller rows are copied together first."""
 
 
+PART = 2**17
+"""How many numbers of smaller rows are updated at a time, so that they stay near the processor from the first pass to the last."""
+
+
 _STEP = inspect.unwrap(torch.optim.Adagrad.step)
 
 
@@ -61,16 +65,24 @@ class RowAdagrad(torch.optim.Adagrad):
         return loss
 
 
+RowAdagrad.step.hooked = True  # type: ignore[attr-defined]
+"""torch would put a wrapper for its profiler and for hooks around the step, which costs more than the step of a small table."""
+
+
 def _still(group: Mapping[str, Any]) -> bool:
     """True if these settings do not change rows without a gradient."""
     return not group["weight_decay"] and not group["lr_decay"]
 
 
+def _rate(group: Mapping[str, Any], table: Table) -> float:
+    """The learning rate. torch accepts no number above the largest of its type, and the tables become infinite anyway."""
+    rate = float(group["lr"])
+    return math.inf if rate > torch.finfo(table.dtype).max else rate
+
+
 def _step_rows(table: Table, rows: Tensor, state: Mapping[str, Tensor], group: Mapping[str, Any]) -> None:
     """A step of Adagrad on these rows only."""
-    total, rate, eps = state["sum"], float(group["lr"]), group["eps"]
-    if rate > torch.finfo(table.dtype).max:
-        rate = math.inf  # torch accepts no larger number here, and the tables become infinite anyway
+    total, rate, eps = state["sum"], _rate(group, table), group["eps"]
     if table[0].numel() >= LARGE_ROW:
         whole = (table, table.gradient(), total)
         views, gradients, totals = ([tensor[row] for row in rows.tolist()] for tensor in whole)
@@ -79,10 +91,11 @@ def _step_rows(table: Table, rows: Tensor, state: Mapping[str, Tensor], group: M
             weight_decay=0.0, lr_decay=0.0, maximize=False,
         )  # fmt: skip
     else:
-        here = table.gradient_of(rows)
-        seen = total.index_select(0, rows).addcmul_(here, here)
-        total.index_copy_(0, rows, seen)
-        table.index_add_(0, rows, here.div_(seen.sqrt_().add_(eps)), alpha=-rate)
+        gradient, part = table.gradient_of(rows), max(1, PART // max(1, table[0].numel()))
+        for some, here in zip(rows.split(part), gradient.split(part), strict=True):
+            seen = total.index_select(0, some).addcmul_(here, here)
+            total.index_copy_(0, some, seen)
+            table.index_add_(0, some, here.div_(seen.sqrt_().add_(eps)), alpha=-rate)
     state["step"].add_(1)
 
 

@@ -25,6 +25,9 @@ class Comparator(ABC):
     rows_only = True
     """True if a score depends on nothing but the two rows. Entities with equal rows then tie."""
 
+    by_product = False
+    """True if scores and gradients are one matrix product each, so that it pays to keep these products small and aligned."""
+
     def numbers(self, query: Tensor, targets: Tensor) -> int:
         """How many numbers `_block` holds at a time for one pair of rows. Blocks are cut so that they stay near the processor."""
         return max(query.shape[-1], targets.shape[-1])

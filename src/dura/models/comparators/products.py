@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from dura.models.comparators.base import Comparator
-from dura.tables import Collector, Packed
+from dura.tables import Collector, Packed, Runs, Table
 
 
 class Dot(Comparator):
     """The inner product <q, t>."""
+
+    by_product = True
 
     def pairs(self, query: Tensor, targets: Tensor) -> Tensor:
         """<q, t>."""
@@ -38,6 +42,23 @@ class Dot(Comparator):
         if query.dim() == targets.dim() == 3 and query.shape[1] == 1:
             return torch.bmm(slopes[:, None], targets), by_targets
         return slopes[..., None] * targets, by_targets
+
+    def among(
+        self, query: Tensor, row: Tensor, table: Table, ids: Tensor
+    ) -> tuple[Tensor, Callable[[Tensor, Tensor], None]] | None:
+        """One target per item: gradients are weighted sums of rows, which are read where they are."""
+        if ids.shape[1] != 1:
+            return None
+        targets = ids[:, 0]
+
+        def pull(slopes: Tensor, by_query: Tensor) -> None:
+            weights = slopes[:, 0]
+            by_query += Runs(row, len(query)).sums(table.rows, targets, weights)
+            distinct, runs = Runs.by(targets)
+            table.add_rows(distinct, runs.sums(query, row, weights))
+
+        own = self.pairs(query.index_select(0, row), table.rows.index_select(0, targets))
+        return own[:, None], pull
 
     def bound(self, query: float, targets: float) -> float:
         """Cauchy and Schwarz."""
