@@ -151,8 +151,8 @@ class Graph:
     def reviewed(self, reviews: Reviews | None) -> Graph:
         """The same facts with these decisions instead. What was computed from the facts is kept: it may take long to make."""
         other = replace(self, reviews=reviews)
-        known = {name: value for name, value in vars(self).items() if name not in self.__dataclass_fields__}
-        vars(other).update(known)
+        others = {*self.__dataclass_fields__, "_accepted"}  # this one follows from the decisions
+        vars(other).update({name: value for name, value in vars(self).items() if name not in others})
         return other
 
     @cached_property
