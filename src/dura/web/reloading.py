@@ -65,6 +65,7 @@ class Reloader:
         try:
             self._before()
             self._served.replace(warm(self._opener()))
+            self._served.release()
         except (DuraError, OSError) as error:
             LOG.error("the run was not reloaded, the old one goes on: %s", error)
             self._served.metrics.reloaded("failed")
