@@ -181,7 +181,9 @@ def test_scores_neighbours_and_explanations_are_those_of_python(home: Path) -> N
         several = asked.post("/score", json={"facts": [fact, {**fact, "head": "us"}, {"head": "usa"}, fact]}).json()[
             "facts"
         ]
-        assert several[0] == several[3] == asked.get("/score", params=fact).json()
+        alone = asked.get("/score", params=fact).json()  # the products of several facts round otherwise
+        near_alone = {**alone, "score": pytest.approx(alone["score"], rel=1e-5)}
+        assert several[0] == near_alone and several[3] == near_alone
         assert several[1]["error"].startswith("the entity 'us' is not in this graph")
         assert several[2]["error"].startswith("relation is missing; it is needed, such as {")
         near = asked.get("/neighbours?entity=usa&k=3").json()
