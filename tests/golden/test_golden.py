@@ -42,9 +42,10 @@ REFUSED = "refused"
 """Stands for the numbers of a combination that settings cannot ask for, such as N3 for RESCAL."""
 RELATIVE, ABSOLUTE, ENTRY = 1e-6, 1e-9, 3e-6
 """Of sums, and the absolute one of a table's single entries: with torch's plainest kernels they differ by 4e-7 and 8e-7."""
-NOISE, LOOSE = {"conve": "convolution.bias", "interacte": "convolution.bias"}, 1e-4
-"""A batch norm follows these parameters, so their true gradient is zero, and Adagrad makes whole steps of its rounding. They are
-not compared, and the other tables of these models only so closely. Loss and penalty are compared as closely as ever."""
+NOISE, LOOSE = {"conve/fro/sample": "convolution.bias", "interacte/fro/sample": "convolution.bias"}, 1e-5
+"""A batch norm follows these parameters, so their true gradient is zero, and Adagrad makes whole steps of its rounding: they differ
+by 1 when sums are rounded otherwise. They are not compared, and the other tables of these rows only so closely (they differed by
+5e-6). Loss and penalty are compared as closely as in all rows."""
 STEPS, EPOCHS = 10, 2
 BATCH, FEW = 48, 40
 """Five steps an epoch of 240 facts, with and without times; static facts share more of their questions, which are fewer."""
@@ -307,9 +308,9 @@ def test_ten_steps_give_the_numbers_they_gave_before(name: str) -> None:
 
 def _close(name: str, what: str, at: int, before: float, now: float) -> bool:
     """Whether two numbers differ by rounding only."""
-    model, table = name.split("/")[0], what.startswith("table")
-    if model in NOISE and table:
-        return what == f"table {NOISE[model]}" or math.isclose(now, before, rel_tol=LOOSE, abs_tol=LOOSE)
+    table = what.startswith("table")
+    if name in NOISE and table:
+        return what == f"table {NOISE[name]}" or math.isclose(now, before, rel_tol=LOOSE, abs_tol=LOOSE)
     return math.isclose(now, before, rel_tol=RELATIVE, abs_tol=ENTRY if table and at else ABSOLUTE)
 
 
