@@ -22,13 +22,14 @@ from dura.records import RunFolder, best_epoch
 from dura.runs.choices import choose
 from dura.runs.presets import preset
 from dura.runs.store import read_settings
+from dura.runs.weight import part_of_valid
 from dura.sweeps import clock, rounds, shape
 from dura.sweeps.attempt import attempt as plain_attempt
 from dura.sweeps.clock import Clock
 from dura.sweeps.found import Found, outcome
 from dura.sweeps.journal import Journal
 from dura.sweeps.ranges import proposed, space_of
-from dura.sweeps.shape import Shape, choose_shape, part_of_valid
+from dura.sweeps.shape import Shape, choose_shape
 from dura.sweeps.space import Choice, Range
 from dura.sweeps.timed import continue_within, sweep_within
 from dura.training.progress import Interrupted

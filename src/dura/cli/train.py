@@ -73,12 +73,21 @@ def train(
         str | None,
         typer.Option(help="The model's name."),
     ] = None,
-    rank: Annotated[int | None, typer.Option(help="Size of the embeddings (default 200).")] = None,
+    rank: Annotated[
+        int | None, typer.Option(help="Size of the embeddings (default: 100 to 400, by the graph).")
+    ] = None,
     regularizer: Annotated[
         str | None,
         typer.Option(help="The regularizer's name."),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="At most this many passes over the facts.")] = None,
+    minutes: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N",
+            help="Take about this many minutes in all (1 to 120 is usual); rank, epochs and the rest are chosen to fit.",
+        ),
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="This many passes over the facts.")] = None,
     batch: Annotated[
         str | None,
         typer.Option(
@@ -130,6 +139,8 @@ def train(
 
         dura train --graph facts.tsv
 
+        dura train --graph facts.tsv --minutes 10
+
         dura train --graph mydata/ --model rescal --rank 100 --set regularizer.weight=0.1 --out runs/mine
 
         dura train --graph visits.csv --time date --model tcomplex
@@ -154,7 +165,16 @@ def train(
     if resume is not None:
         given = {name.removeprefix("graph."): value for name, value in reading.settings().items()}
         _check_resume(
-            preset, {**chosen, **given, "time": reading.time, "out": out, "set": settings, "reviews": reviews}
+            preset,
+            {
+                **chosen,
+                **given,
+                "time": reading.time,
+                "out": out,
+                "set": settings,
+                "reviews": reviews,
+                "minutes": minutes,
+            },
         )
         from dura.runs.run import resume_run
 
@@ -179,6 +199,7 @@ def train(
             track=track or [],
             notify=None if quiet else lambda sentence: say(f"dura: {sentence}"),
             stopping=stop_on_interrupt,
+            minutes=minutes,
         )
     _report(trained, as_json)
 

@@ -85,21 +85,25 @@ class RunFolder:
     @classmethod
     def create(cls, path: Path) -> RunFolder:
         """Make a new run folder. A folder that holds a run or other files is refused."""
-        clear_leftovers(path)
-        if (path / "run.json").exists():
-            ways = f"continue it with --resume {path}, or name a new folder with --out"
-            raise BadInput(f"{path} already holds a run; {ways}")
-        taken = BadInput(f"{path} is not an empty folder; name a new one with --out")
-        if path.exists() and (not path.is_dir() or any(file.name != ".lock" for file in path.iterdir())):
-            raise taken
+        cls.check_free(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
             (path / "checkpoints").mkdir()
         except FileExistsError:  # another process was faster
-            raise taken from None
+            raise _taken(path) from None
         except OSError as error:
             raise disk_error(error, path, "name another folder") from error
         return cls(path)
+
+    @staticmethod
+    def check_free(path: Path) -> None:
+        """Refuse a folder that holds a run or other files. What a failed start left there is removed."""
+        clear_leftovers(path)
+        if (path / "run.json").exists():
+            ways = f"continue it with --resume {path}, or name a new folder with --out"
+            raise BadInput(f"{path} already holds a run; {ways}")
+        if path.exists() and (not path.is_dir() or any(file.name != ".lock" for file in path.iterdir())):
+            raise _taken(path)
 
     @classmethod
     def open(cls, path: Path) -> RunFolder:
@@ -275,3 +279,7 @@ def _is_leftover(path: Path) -> bool:
     if (path / "run.json").exists():
         return not tables and kinds[:1] == ["start"] and kinds[-1] == "failure" and set(kinds) <= _FRUITLESS
     return not tables or (kinds == ["export"] and all(_EXPORTED.fullmatch(name) for name in tables))
+
+
+def _taken(path: Path) -> BadInput:
+    return BadInput(f"{path} is not an empty folder; name a new one with --out")

@@ -88,6 +88,7 @@ def fit(
     lr: float | None = None,
     seed: int | None = None,
     device: str | None = None,
+    minutes: float | None = None,
     settings: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
     progress: bool | None = None,
@@ -96,11 +97,12 @@ def fit(
 ) -> Trained:
     """Train a model on a graph and return it, with its best state by validation.
 
-    What is not given comes from `preset` (a name such as "umls/complex-dura") or the defaults. `settings` takes any other
-    setting by its path: `settings={"regularizer.weight": 0.1}`. With `out` the run is kept in a folder that `dura.open` and
-    `dura train --resume` read. `progress` shows a live display (the default on a terminal). `track` names trackers that get the
-    curves too ("tensorboard", "mlflow"), or holds a `dura.Tracker` of your own. `reviews` is a run that people reviewed, or a
-    file of decisions: accepted facts are trained on, and rejected ones are taken out and held down.
+    What is not given comes from `preset` (a name such as "umls/complex-dura"), or it is chosen for the graph. `minutes` is
+    about how long all of it may take. `settings` takes any other setting by its path: `settings={"regularizer.weight": 0.1}`.
+    With `out` the run is kept in a folder that `dura.open` and `dura train --resume` read. `progress` shows a live display (the
+    default on a terminal). `track` names trackers that get the curves too ("tensorboard", "mlflow"), or holds a `dura.Tracker` of
+    your own. `reviews` is a run that people reviewed, or a file of decisions: accepted facts are trained on, and rejected ones
+    are taken out and held down.
     """
     if not isinstance(graph, Graph):
         raise BadInput(f"fit takes a graph, not {graph!r}: load or read it first, such as dura.load('umls')")
@@ -119,7 +121,7 @@ def fit(
     from dura.runs.run import start_run
 
     folder = None if out is None else Path(out)
-    return start_run(graph, choices, out=folder, progress=progress is not False, track=track)
+    return start_run(graph, choices, out=folder, progress=progress is not False, track=track, minutes=minutes)
 
 
 def open(path: str | Path, device: str = "cpu") -> Trained:  # noqa: A001

@@ -68,6 +68,16 @@ class Choices:
         # The expected results of a preset hold only if nothing in it is changed.
         return experiment if experiment == self._base else replace(experiment, expected={})
 
+    @property
+    def chosen(self) -> frozenset[str]:
+        """The paths of all settings that were chosen."""
+        return frozenset(self._chosen)
+
+    @property
+    def preset(self) -> bool:
+        """Whether the choices start from a preset."""
+        return self._base is not None
+
     def text(self) -> str:
         """All that was chosen, as one text."""
         return repr((sorted(self.start.by_path().items()), sorted(self._late.items())))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,27 +16,26 @@ from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.data.loading import load_dated, reviewed
 from dura.data.readers import ColumnChoice
-from dura.evaluation import metrics, rank
 from dura.models import restore
 from dura.records import RunFolder, best_epoch, curve
 from dura.runs.auto import settle
-from dura.runs.build import Parts, build, complete, questions_of, rejected_of, torch_settings
+from dura.runs.build import Parts, complete, torch_settings
 from dura.runs.choices import Choices
+from dura.runs.fitting import Clock, fitted
 from dura.runs.processes import agree_on, fitting, folder_of, interrupted, job_of, join_for, refuse_auto
-from dura.runs.recorder import Recorder
 from dura.runs.store import check_checkpoints, read_graph, read_settings, write_graph
-from dura.runs.texts import give_names
 from dura.runs.trackers import Tracker, open_trackers, run_name, tracking
 from dura.runs.trained import Trained, open_run
+from dura.runs.training import Start, best_mrr, built, tell, trainer_of
 from dura.tables.table import flushing
 from dura.training.checkpoint import Checkpoints
 from dura.training.display import display
-from dura.training.progress import Interrupted, Listener, Plan, Progress
+from dura.training.progress import Interrupted, Listener, Progress
 from dura.training.trainer import Trainer
 from dura.types import BadInput, DuraError
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    pass
 
 Stopping = Callable[[], AbstractContextManager[Callable[[], bool]]]
 """Entered while a model is trained; gives a function that says whether training should stop."""
@@ -62,22 +60,29 @@ def start_run(
     track: str | Sequence[str | Tracker] = (),
     notify: Callable[[str], None] | None = None,
     stopping: Stopping = never_stop,
+    minutes: float | None = None,
 ) -> Trained:
     """Read the graph that the choices name, unless there is one already, and train a model on it.
 
     `time` names the column of times, or the columns of begin and end. `out` is the run folder to make, or a function that names
     one for GRAPH-MODEL-REGULARIZER; without it the run stays in memory. `notify` is called with what is worth knowing about the
-    graph's files.
+    graph's files and the choice of settings. `minutes` is how long all of it may take.
     """
     trackers = open_trackers(track if world.leads() else ())
     join_for(choices.start)
-    job = job_of(choices)
+    clock, job = world.together(lambda: Clock(minutes)), job_of(choices)
     if again := interrupted(out, job):
         return resume_run(again, progress=progress, track=track, stopping=stopping)
     graph, experiment = world.together(lambda: _prepared(graph, choices, time, notify))
     folder = world.together(lambda: folder_of(out, run_name(graph.name, experiment)))
-    with _listening(experiment, graph.name, graph.name, folder, progress, trackers, stopping) as (listeners, stopped):
-        return train(experiment, graph, folder, listeners=listeners, stopped=stopped, job=job)
+    if folder is not None:
+        world.by_leader(lambda: RunFolder.check_free(folder))
+    say = notify if notify is not None and world.leads() else lambda _: None
+    with stopping() as stopped:
+        tried = partial(best_mrr, stopped=stopped)
+        experiment, said = world.together(lambda: fitted(experiment, graph, choices, clock, tried, say))
+        with _listening(experiment, graph.name, graph.name, folder, progress, trackers) as listeners:
+            return train(experiment, graph, folder, listeners=listeners, stopped=stopped, job=job, said=said)
 
 
 def _prepared(
@@ -110,7 +115,7 @@ def resume_run(
         raise BadInput(f"{path} is a combination of runs, which is not trained; continue one of its members")
     experiment, graph = read_settings(folder), str(folder.about()["graph"]["name"])
     join_for(fitting(experiment))
-    with _listening(experiment, path.name, graph, path, progress, trackers, stopping) as (listeners, stopped):
+    with stopping() as stopped, _listening(experiment, path.name, graph, path, progress, trackers) as listeners:
         return resume(path, listeners=listeners, stopped=stopped)
 
 
@@ -122,15 +127,13 @@ def _listening(
     folder: Path | None,
     progress: bool,
     trackers: Mapping[str, Tracker],
-    stopping: Stopping,
-) -> Iterator[tuple[tuple[Listener, ...], Callable[[], bool]]]:
-    """The listeners of a run (the display and the trackers), and the function that says whether to stop."""
+) -> Iterator[tuple[Listener, ...]]:
+    """The listeners of a run: the display and the trackers."""
     with (
-        stopping() as stopped,
         display(experiment, title, quiet=not progress) as shown,
         tracking(trackers, experiment, graph, folder, shown.notice) as tracked,
     ):
-        yield (shown, *tracked), stopped
+        yield (shown, *tracked)
 
 
 def summary(trained: Trained) -> dict[str, Any]:
@@ -163,42 +166,31 @@ def train(
     listeners: tuple[Listener, ...] = (),
     stopped: Callable[[], bool] = lambda: False,
     job: str = "",
+    said: Sequence[str] = (),
 ) -> Trained:
-    """Train on the graph: with `out` in a run folder that can be resumed, without it in memory. `job` is kept in its records."""
-    experiment, said = complete(experiment), ""
+    """Train on the graph: with `out` in a run folder that can be resumed, without it in memory.
+
+    `job`, and what was `said` about the choice of settings, are kept in its records.
+    """
+    experiment, said = complete(experiment), list(said)
     join_for(experiment)
-    _tell(listeners, *experiment.training.remarks())
     if experiment.training.batch == "auto":
         world.together(refuse_auto)
-        experiment, said = settle(experiment, graph)
-        _tell(listeners, said)
+        experiment, measured = settle(experiment, graph)
+        said.append(measured)
+    tell(listeners, *experiment.training.remarks(), *said)
     agree_on(experiment, graph)
-    started = _Start(experiment, graph, listeners, stopped)
+    started = Start(experiment, graph, listeners, stopped)
     if out is None:
-        return _in_memory(started, _built(started))
+        return _in_memory(started, built(started))
     # The parts belong to these functions alone, so that the tables are gone when the run is opened.
-    _into(out, started, _built(started), said, job)
+    _into(out, started, built(started), "; ".join(said), job)
     return world.together(lambda: open_run(out, experiment.training.device))
 
 
-@dataclass(frozen=True)
-class _Start:
-    """What a trainer is made of, besides the parts."""
-
-    experiment: Experiment
-    graph: Graph
-    listeners: tuple[Listener, ...]
-    stopped: Callable[[], bool]
-
-
-def _built(start: _Start) -> Parts:
-    """The parts of an experiment, in every process."""
-    return world.together(lambda: build(start.experiment, start.graph.sizes))
-
-
-def _in_memory(start: _Start, parts: Parts) -> Trained:
+def _in_memory(start: Start, parts: Parts) -> Trained:
     """Train a run that is not kept."""
-    trainer = _trainer(start, parts, None)
+    trainer = trainer_of(start, parts, None)
     with torch_settings(start.experiment, parts.model):
         trainer.run()
     if trainer.best_state:
@@ -206,7 +198,7 @@ def _in_memory(start: _Start, parts: Parts) -> Trained:
     return Trained(parts.model, start.graph, start.experiment)
 
 
-def _into(out: Path, start: _Start, parts: Parts, said: str, job: str) -> None:
+def _into(out: Path, start: Start, parts: Parts, said: str, job: str) -> None:
     """Train a new run in a folder."""
     world.by_leader(lambda: RunFolder.create(out))
     folder = RunFolder(out)
@@ -215,7 +207,7 @@ def _into(out: Path, start: _Start, parts: Parts, said: str, job: str) -> None:
         stack.enter_context(torch_settings(start.experiment, parts.model))
         world.by_leader(lambda: _begin(folder, start.experiment, start.graph, said, job))
         stack.enter_context(_failing(folder))
-        _finish(world.together(lambda: _trainer(start, parts, folder)), folder)
+        _finish(world.together(lambda: trainer_of(start, parts, folder)), folder)
 
 
 def _begin(folder: RunFolder, experiment: Experiment, graph: Graph, said: str, job: str) -> None:
@@ -239,18 +231,18 @@ def resume(
     graph = world.together(lambda: read_graph(folder, trained=True))
     world.together(lambda: check_checkpoints(folder, experiment, graph.sizes))
     agree_on(experiment, graph)
-    start = _Start(experiment, graph, listeners, stopped)
-    _go_on(folder, start, _built(start))
+    start = Start(experiment, graph, listeners, stopped)
+    _go_on(folder, start, built(start))
     return world.together(lambda: open_run(path, experiment.training.device))
 
 
-def _go_on(folder: RunFolder, start: _Start, parts: Parts) -> None:
+def _go_on(folder: RunFolder, start: Start, parts: Parts) -> None:
     """Train from where a run stopped."""
     with ExitStack() as stack:
         world.by_leader(lambda: stack.enter_context(folder.lock()))
         stack.enter_context(torch_settings(start.experiment, parts.model))
         stack.enter_context(_failing(folder))
-        trainer = world.together(lambda: _trainer(start, parts, folder))
+        trainer = world.together(lambda: trainer_of(start, parts, folder))
         lost = world.together(lambda: _restore(trainer, folder))
         p = trainer.progress
         world.agree({"the newest checkpoint": f"epoch {p.epoch}, step {p.step}"})
@@ -258,7 +250,7 @@ def _go_on(folder: RunFolder, start: _Start, parts: Parts) -> None:
         if lost:
             trainer.notice("the best checkpoint is missing or damaged; the newest takes its place")
             trainer.renew_best()
-        _tell(start.listeners, _place(p, trainer.steps_in_epoch, start.experiment.training.epochs))
+        tell(start.listeners, _place(p, trainer.steps_in_epoch, start.experiment.training.epochs))
         _finish(trainer, folder)
 
 
@@ -315,50 +307,8 @@ def _afterwards(run: Path) -> str:
     return f"the last checkpoint is intact: {again}"
 
 
-def _tell(listeners: tuple[Listener, ...], *sentences: str) -> None:
-    for sentence in sentences:
-        for listener in listeners:
-            listener.notice(sentence)
-
-
 def _place(p: Progress, steps: int, epochs: int) -> str:
     """Where a run continues, in words."""
     if p.done or p.epoch >= epochs:
         return f"the run has ended after epoch {p.epoch}, so nothing is left to train"
     return f"the run continues with step {p.step + 1} of {steps} in epoch {p.epoch + 1} of {epochs}"
-
-
-def _trainer(start: _Start, parts: Parts, folder: RunFolder | None) -> Trainer:
-    experiment, graph, listeners = start.experiment, start.graph, start.listeners
-    t = experiment.training
-    give_names(parts.model, graph, partial(_tell, listeners))
-    parts.model.observe(graph.train, list(graph.times or ()))
-
-    def validate() -> dict[str, float]:
-        found = metrics(rank(parts.model, graph.asked("valid"), graph.known, len(graph.relations)))
-        return {"mrr": found.mrr, **{f"hits@{k}": share for k, share in found.hits.items()}}
-
-    return Trainer(
-        parts.model,
-        parts.objective,
-        parts.regularizer,
-        parts.optimizer,
-        questions_of(experiment, graph),
-        Plan(t.epochs, t.questions_a_step, t.seed, t.validate_every, t.patience, t.checkpoint_every, t.anneal),
-        validate=validate if len(graph.valid) else None,
-        checkpoints=None if folder is None else Checkpoints(folder.path / "checkpoints"),
-        listeners=listeners if folder is None or not world.leads() else (Recorder(folder), *listeners),
-        stopped=start.stopped,
-        smooth=_smoothness(parts, graph),
-        redraw=partial(questions_of, experiment, graph) if graph.intervals else None,
-        facts=graph.training_facts if graph.intervals else None,
-        rejected=rejected_of(experiment, graph),
-    )
-
-
-def _smoothness(parts: Parts, graph: Graph) -> Callable[[], Tensor | float]:
-    """The penalty on neighbouring times; nothing if the model has no times."""
-    if parts.model.timeline is None or graph.times is None:
-        return lambda: 0.0
-    table, reals = parts.model.timeline
-    return partial(parts.smoothness, table, len(graph.times.positions), reals)

@@ -14,12 +14,14 @@ from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.records import RunFolder, best_epoch, curve
 from dura.runs.store import read_settings
+from dura.runs.timing import epoch_seconds, valid_seconds
+from dura.runs.weight import part_of_valid
 from dura.sweeps.attempt import attempt
 from dura.sweeps.clock import Clock, Until
 from dura.sweeps.found import Found, outcome, row_of, varied
 from dura.sweeps.journal import Entry, Journal
 from dura.sweeps.ranges import Space, proposed, space_of
-from dura.sweeps.shape import SEARCH, choose_shape, epoch_seconds, part_of_valid, valid_seconds
+from dura.sweeps.shape import SEARCH, choose_shape
 from dura.sweeps.trials import TrialRow
 from dura.training.progress import Interrupted
 from dura.words import duration

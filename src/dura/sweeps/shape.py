@@ -5,19 +5,16 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any
-
-import numpy as np
 
 from dura.config import Experiment
 from dura.data.graph import Graph
-from dura.evaluation import rank as rank_facts
 from dura.models import MODELS
 from dura.registry import Scalar
-from dura.runs.auto import measured_steps
-from dura.runs.build import build_model, complete, questions_of, torch_settings
+from dura.runs.build import complete, questions_of
 from dura.runs.cost import free_memory, model_size
+from dura.runs.timing import epoch_seconds, valid_seconds
 from dura.words import duration
 
 RANKS = (32, 64, 128, 200, 400, 800)
@@ -45,8 +42,6 @@ MEMORY = 0.5
 """The tables, their gradients and the sums of the optimizer may take this share of the free memory."""
 MEASURING = 0.08
 """No more is measured after this share of the time."""
-MOST_MEASURED, ENOUGH = 12, 0.3
-"""At most this many steps are measured, and no more after this many seconds."""
 
 
 @dataclass(frozen=True)
@@ -75,35 +70,6 @@ class Shape:
         if seconds[0] is None or seconds[1] is None:
             return self.epochs
         return max(1, round(self.epochs * seconds[1] / seconds[0]))
-
-
-def epoch_seconds(experiment: Experiment, graph: Graph) -> float:
-    """Seconds per epoch, from the mean of a few steps after the first."""
-    steps = measured_steps(experiment, graph, MOST_MEASURED, ENOUGH)
-    counted = steps[1:] or steps
-    seconds = sum(seconds for _, seconds in counted) / sum(facts for facts, _ in counted)
-    return float(questions_of(experiment, graph).facts * seconds)
-
-
-def valid_seconds(experiment: Experiment, graph: Graph, facts: int = 100) -> float:
-    """Seconds to rank all valid facts, from some of them."""
-    model = build_model(experiment, graph.sizes, experiment.training.device).eval()
-    model.read_names(graph.entities, graph.relations)
-    model.observe(graph.train, list(graph.times or ()))
-    asked, known = graph.asked("valid"), graph.known
-    with torch_settings(experiment, model):
-        rank_facts(model, asked[:2], known, len(graph.relations))
-        began = time.perf_counter()
-        rank_facts(model, asked[:facts], known, len(graph.relations))
-    return (time.perf_counter() - began) * len(asked) / max(1, min(facts, len(asked)))
-
-
-def part_of_valid(graph: Graph, facts: int, seed: int) -> Graph:
-    """The graph with only some of its valid facts, drawn once. The search ranks these, so that it can try more."""
-    if facts >= len(graph.valid):
-        return graph
-    kept = np.sort(np.random.default_rng(seed).choice(len(graph.valid), facts, replace=False))
-    return replace(graph, valid=graph.valid[kept], home=None)  # what is kept in a home belongs to the whole graph
 
 
 def choose_shape(

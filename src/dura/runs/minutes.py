@@ -1,0 +1,169 @@
+"""Minutes: choose rank, epochs and candidates so that training makes good use of the time that the user allows.
+
+Steps are measured first. If a whole training of the default rank does not fit, the rank shrinks, then the epochs. If there is more
+time, the rank grows, and the last epochs score all entities.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from dura.config import Experiment
+from dura.data.graph import Graph
+from dura.runs.cost import free_memory, model_size
+from dura.runs.defaults import BATCHES, applies
+from dura.runs.timing import epoch_seconds, valid_seconds
+from dura.types import BadInput
+from dura.words import duration
+
+RANKS = (16, 32, 64, 100, 150, 200, 300, 400, 600, 800, 1200, 1600, 2000)
+"""The ranks to choose from. Models whose relations are matrices go up to 400."""
+LARGEST_MATRICES = 400
+MEMORY = 0.5
+"""The tables, their gradients and the sums of the optimizer may take this share of the free memory."""
+SAFE = 0.88
+"""A training is planned for this share of the time that is left, because epochs are not all equally fast."""
+FEWEST, MORE = 0.6, 2.0
+"""The epochs may shrink to this part of the default before the rank does, and grow to this multiple of it."""
+FOR_RANK = 0.7
+"""The rank grows until a training takes this share of the time. The rest is for epochs over all entities."""
+MOST_EXACT = 5
+VALIDATING = 0.15
+"""Validation may take this share of the time of training."""
+SMALLEST, LARGEST = 1 / 6, 24 * 60
+"""The minutes that are allowed."""
+
+
+def check_minutes(minutes: float) -> float:
+    """Refuse a time that is too short or too long; returns seconds."""
+    if not SMALLEST <= minutes <= LARGEST:
+        raise BadInput(
+            f"minutes is {minutes:g}, but it is between {SMALLEST:.2g} (ten seconds) and {LARGEST:,} (a day)"
+        )
+    return 60 * minutes
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long an epoch and a validation take."""
+
+    epoch: float
+    validation: float
+
+    def every(self, epochs: int) -> int:
+        """Epochs between validations: they should not take much of the time, but there should be four."""
+        rare = math.ceil(self.validation / max(1e-9, VALIDATING * self.epoch))
+        return max(1, min(rare, epochs // 4))
+
+    def seconds(self, epochs: int) -> float:
+        """Seconds of this many epochs with their validations."""
+        return epochs * self.epoch + math.ceil(epochs / self.every(epochs)) * self.validation
+
+    def epochs(self, seconds: float) -> int:
+        """As many epochs as take at most this long, at least one."""
+        low, high = 1, max(1, int(seconds / max(1e-9, self.epoch)))
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if self.seconds(middle) <= seconds else (low, middle - 1)
+        return low
+
+
+def pace_of(experiment: Experiment, graph: Graph) -> Pace:
+    """Measure an experiment."""
+    return Pace(epoch_seconds(experiment, graph), valid_seconds(experiment, graph) if len(graph.valid) else 0.0)
+
+
+def within(
+    seconds: float,
+    experiment: Experiment,
+    graph: Graph,
+    chosen: Collection[str],
+    pace: Callable[[Experiment, Graph], Pace] = pace_of,
+) -> tuple[Experiment, str]:
+    """The settings of a training that takes about `seconds`, and a sentence that says what was chosen and why."""
+    if experiment.optimizer.name.lower() == "als":
+        raise BadInput("--minutes chooses a number of epochs, which alternating least squares has not: give --epochs")
+    wanted, safe = max(1, experiment.training.epochs), SAFE * seconds
+    whole = wanted if applies(experiment) else 1
+    experiment, each, why = _ranked(safe, experiment, graph, chosen, whole, pace)
+    most = math.ceil(MORE * wanted)
+    epochs = wanted if "training.epochs" in chosen else min(most, each.epochs(safe))
+    falling = max(1, round(epochs * experiment.training.anneal / wanted)) if experiment.training.anneal else 0
+    length = {
+        "training.epochs": epochs,
+        "training.anneal": falling,
+        "training.validate_every": each.every(epochs),
+        "training.patience": 0 if falling else experiment.training.patience,
+    }
+    experiment = experiment.with_values({path: value for path, value in length.items() if path not in chosen})
+    experiment, exact = _finish_exact(safe - each.seconds(epochs), experiment, graph, chosen, pace)
+    taken = each.seconds(epochs) + exact
+    said = f"{duration(seconds)} are left for training: {why}{epochs} epochs of {duration(each.epoch)}"
+    if count := experiment.candidates.options.get("exact"):
+        said += f", the last {count} over all entities"
+    said += f", about {duration(taken)} in all"
+    if taken > seconds:
+        said += " (longer than asked: an epoch takes that long)"
+    elif taken < 0.6 * safe and "training.epochs" not in chosen:
+        said += "; more would not help much on this graph"
+    return experiment, said
+
+
+def _ranked(
+    safe: float,
+    experiment: Experiment,
+    graph: Graph,
+    chosen: Collection[str],
+    wanted: int,
+    pace: Callable[[Experiment, Graph], Pace],
+) -> tuple[Experiment, Pace, str]:
+    """The largest rank that leaves time for the wanted epochs; a smaller one only if not even a part of them fits."""
+    each = pace(experiment, graph)
+    if not applies(experiment) or "model.rank" in chosen:
+        return experiment, each, ""
+    own = int(str(experiment.model.options["rank"]))
+    small = len(graph.questions) <= min(BATCHES)  # more rank brings nothing on graphs of this size
+    ranks = [rank for rank in _fitting(experiment, graph) if rank < own or (not small and rank > own)]
+    best, found = own, each
+    if each.seconds(wanted) <= FOR_RANK * safe:
+        for rank in (rank for rank in ranks if rank > own):
+            more = pace(experiment.with_value("model.rank", rank), graph)
+            if more.seconds(wanted) > FOR_RANK * safe:
+                break
+            best, found = rank, more
+    else:
+        for rank in (rank for rank in reversed(ranks) if rank < own):
+            if found.seconds(math.ceil(FEWEST * wanted)) <= safe:
+                break
+            best, found = rank, pace(experiment.with_value("model.rank", rank), graph)
+    return experiment.with_value("model.rank", best), found, f"rank {best} (default {own}), "
+
+
+def _fitting(experiment: Experiment, graph: Graph) -> list[int]:
+    """The ranks whose tables fit into memory."""
+    matrices, free = "rescal" in experiment.model.name, free_memory()
+    ranks = [rank for rank in RANKS if not matrices or rank <= LARGEST_MATRICES]
+    if free is None:
+        return ranks
+    numbers = {rank: model_size(experiment.with_value("model.rank", rank).model, graph.sizes).numbers for rank in ranks}
+    return [rank for rank in ranks if 12 * numbers[rank] <= MEMORY * free]
+
+
+def _finish_exact(
+    left: float,
+    experiment: Experiment,
+    graph: Graph,
+    chosen: Collection[str],
+    pace: Callable[[Experiment, Graph], Pace],
+) -> tuple[Experiment, float]:
+    """Score all entities in the last epochs, if there is time for two of them at least. Also the seconds that this adds."""
+    free = not any(path.startswith("candidates.") for path in chosen)
+    if experiment.candidates.name != "sample" or not applies(experiment) or not free or left <= 0:
+        return experiment, 0.0
+    epoch = pace(experiment.with_value("candidates.name", "all"), graph).epoch
+    count = min(MOST_EXACT, experiment.training.epochs // 4, int(left / max(1e-9, epoch)))
+    if count < 2:
+        return experiment, 0.0
+    return experiment.with_value("candidates.exact", count), count * epoch

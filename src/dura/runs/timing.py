@@ -1,0 +1,35 @@
+"""Timing: how long epochs and validations take on this machine, from a few of their steps."""
+
+from __future__ import annotations
+
+import time
+
+from dura.config import Experiment
+from dura.data.graph import Graph
+from dura.evaluation import rank as rank_facts
+from dura.runs.auto import measured_steps
+from dura.runs.build import build_model, questions_of, torch_settings
+
+MOST_STEPS, ENOUGH = 12, 0.3
+"""At most this many steps are measured, and no more after this many seconds."""
+
+
+def epoch_seconds(experiment: Experiment, graph: Graph) -> float:
+    """Seconds per epoch, from the mean of a few steps after the first."""
+    steps = measured_steps(experiment, graph, MOST_STEPS, ENOUGH)
+    counted = steps[1:] or steps
+    seconds = sum(seconds for _, seconds in counted) / sum(facts for facts, _ in counted)
+    return float(questions_of(experiment, graph).facts * seconds)
+
+
+def valid_seconds(experiment: Experiment, graph: Graph, facts: int = 100) -> float:
+    """Seconds to rank all valid facts, from some of them."""
+    model = build_model(experiment, graph.sizes, experiment.training.device).eval()
+    model.read_names(graph.entities, graph.relations)
+    model.observe(graph.train, list(graph.times or ()))
+    asked, known = graph.asked("valid"), graph.known
+    with torch_settings(experiment, model):
+        rank_facts(model, asked[:2], known, len(graph.relations))
+        began = time.perf_counter()
+        rank_facts(model, asked[:facts], known, len(graph.relations))
+    return (time.perf_counter() - began) * len(asked) / max(1, min(facts, len(asked)))

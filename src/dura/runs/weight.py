@@ -1,0 +1,146 @@
+"""Weight: find the weight of the regularizer by short trainings at a small rank.
+
+No number of a graph says how much regularization it wants: graphs of the same size and density want weights that differ by a factor
+of ten. So a few weights are tried, each three times the one before, in the direction that improves valid MRR. The best weight of a
+short training at a small rank is lighter than that of the long one: `HEAVIER` makes up for it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from dura.config import Experiment
+from dura.data.graph import Graph
+from dura.registry import Value
+from dura.runs.build import complete
+from dura.runs.defaults import applies
+from dura.words import duration
+
+Attempt = Callable[[Experiment, Graph], float]
+"""Trains an experiment that is not kept, and returns its best valid MRR."""
+Tell = Callable[[str], None]
+
+FACTOR, MOST_TRIALS = 3.0, 5
+"""Neighbouring weights, and how many are tried at most."""
+HEAVIER = 1.5
+"""The weight of the long training, as a multiple of the best weight of the short ones."""
+RANK, MATRICES, SAMPLES = 64, 32, 512
+"""The rank of short trainings, that of models whose relations are matrices, and how many entities they draw."""
+STEPS, FEWEST_EPOCHS, MOST_EPOCHS = 4000, 4, 60
+"""A short training has this many steps, in 4 to 60 epochs."""
+LONGER = 1.5
+"""The long training must have this many times the epochs of a short one, or the search is not worth its time."""
+MOST_QUESTIONS = 1_000_000
+"""Graphs with more questions than this keep the weight that they have: a short training would take too long."""
+FEWEST_VALID, MOST_VALID = 20, 5000
+"""How many valid facts judge a weight."""
+
+
+def part_of_valid(graph: Graph, facts: int, seed: int) -> Graph:
+    """The graph with only some of its valid facts, drawn once. The search ranks these, so that it can try more."""
+    if facts >= len(graph.valid):
+        return graph
+    kept = np.sort(np.random.default_rng(seed).choice(len(graph.valid), facts, replace=False))
+    return replace(graph, valid=graph.valid[kept], home=None)  # what is kept in a home belongs to the whole graph
+
+
+def searched(experiment: Experiment, graph: Graph, chosen: Collection[str]) -> bool:
+    """Whether the weight of this training is worth a search, and not chosen already."""
+    worth = (
+        applies(experiment)
+        and "regularizer.weight" not in chosen
+        and len(graph.valid) >= FEWEST_VALID
+        and len(graph.questions) <= MOST_QUESTIONS
+        and experiment.training.epochs >= LONGER * _epochs(experiment, graph)
+    )
+    return worth and bool(complete(experiment).regularizer.options.get("weight"))
+
+
+def find_weight(
+    experiment: Experiment, graph: Graph, attempt: Attempt, tell: Tell = lambda _: None, seconds: float = math.inf
+) -> tuple[Experiment, str]:
+    """The experiment with a better weight, and a sentence about it. No trial begins if it might end after `seconds`."""
+    short, began = shortened(experiment, graph), time.monotonic()
+    some = part_of_valid(graph, MOST_VALID, experiment.training.seed)
+
+    def judged(weight: float) -> float | None:
+        spent = time.monotonic() - began
+        if tried and spent * (1 + 1 / len(tried)) > seconds:
+            return None
+        start = time.monotonic()
+        mrr = attempt(short.with_value("regularizer.weight", weight), some)
+        took = duration(time.monotonic() - start)
+        tell(f"looking for regularizer.weight: {weight:g} has valid MRR {mrr:.4f} in a short training ({took})")
+        return mrr
+
+    tried: dict[float, float] = {}
+    start = float(str(complete(experiment).regularizer.options["weight"])) / HEAVIER
+    climb(start, judged, tried)
+    weight = float(f"{HEAVIER * peak(tried):.2g}")
+    shown = ", ".join(f"{HEAVIER * weight:.2g}: {mrr:.4f}" for weight, mrr in sorted(tried.items()))
+    sentence = (
+        f"regularizer.weight is {weight:g}, from {len(tried)} short trainings at rank {short.model.options['rank']} (valid MRR by "
+        f"weight: {shown})"
+    )
+    return experiment.with_value("regularizer.weight", weight), sentence
+
+
+def shortened(experiment: Experiment, graph: Graph) -> Experiment:
+    """The experiment as a short training at a small rank."""
+    epochs = _epochs(experiment, graph)
+    small = MATRICES if "rescal" in experiment.model.name else RANK
+    values: dict[str, Value] = {
+        "model.rank": min(small, int(str(complete(experiment).model.options["rank"]))),
+        "training.epochs": epochs,
+        "training.anneal": epochs // 2,
+        "training.validate_every": epochs,
+        "training.patience": 0,
+    }
+    if experiment.candidates.name == "sample":
+        values |= {"candidates.samples": SAMPLES, "candidates.exact": 0, "candidates.growth": 1.0}
+    return experiment.with_values(values)
+
+
+def climb(start: float, judged: Callable[[float], float | None], tried: dict[float, float]) -> None:
+    """Try weights from `start` in steps of `FACTOR`, in the direction that improves, until the best one has neighbours.
+
+    `judged` returns None if there is no time for another trial. `tried` collects what was found.
+    """
+    wanted = [start, start * FACTOR]
+    while wanted and len(tried) < MOST_TRIALS:
+        weight = wanted.pop(0)
+        if (mrr := judged(weight)) is None:
+            return
+        tried[weight] = mrr
+        if not wanted and len(tried) > 1:
+            best = max(tried, key=lambda weight: (tried[weight], -weight))
+            sides = [best / FACTOR, best * FACTOR]
+            wanted = [side for side in sides if not any(math.isclose(side, done) for done in tried)]
+
+
+def peak(tried: Mapping[float, float]) -> float:
+    """The best weight: where a parabola through the best trial and its neighbours has its peak, over log weight.
+
+    >>> round(peak({0.01: 0.30, 0.03: 0.32, 0.09: 0.30}), 3), peak({0.01: 0.3, 0.03: 0.2})
+    (0.03, 0.01)
+    """
+    weights = sorted(tried)
+    place = max(range(len(weights)), key=lambda i: (tried[weights[i]], -i))
+    if not 0 < place < len(weights) - 1:
+        return weights[place]
+    below, best, above = (tried[weight] for weight in weights[place - 1 : place + 2])
+    bend = below - 2 * best + above
+    shift = 0.0 if bend >= 0 else 0.5 * (below - above) / bend
+    return float(weights[place] * FACTOR ** max(-0.5, min(0.5, shift)))
+
+
+def _epochs(experiment: Experiment, graph: Graph) -> int:
+    """The epochs of a short training."""
+    batch = experiment.training.batch
+    steps = math.ceil(len(graph.questions) / (500 if batch == "auto" else batch))
+    return min(MOST_EPOCHS, max(FEWEST_EPOCHS, round(STEPS / max(1, steps))))
