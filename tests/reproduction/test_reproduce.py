@@ -12,7 +12,8 @@ import dura
 from dura.config import Experiment
 from dura.records import RunFolder
 from dura.reproduction.cells import Cell, _all_cells, cells
-from dura.reproduction.reproduce import Standing, limits_for, run_tasks
+from dura.reproduction.estimates import Estimate
+from dura.reproduction.reproduce import Standing, limits_for, reproduce, run_tasks, worker_speed
 from dura.reproduction.tally import Tally, summary, tallies, tally
 from dura.reproduction.tasks import Task, task_of
 from dura.runs.presets import preset
@@ -123,6 +124,29 @@ def test_cores_and_memory_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     assert limits_for(2, "", 100) == Limits(2, 5, 10**9)  # what the user says counts
     with pytest.raises(BadInput, match="the device 'meta' is not available"):
         limits_for(0, "meta", 100)
+
+
+def test_the_speed_of_a_worker_is_its_share_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dura.reproduction.reproduce.cores", lambda: 8)
+    monkeypatch.setattr("dura.reproduction.reproduce.measured_speed", lambda: 80.0)
+    monkeypatch.delenv("OMP_NUM_THREADS")  # so the measurement used all eight
+    shared = {(8, 1): 10, (3, 2): 20, (1, 8): 80, (16, 1): 5}
+    assert {limits: worker_speed(Limits(*limits)) for limits in shared} == shared
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")  # it used two, like each worker
+    assert [worker_speed(Limits(jobs, 2)) for jobs in (4, 8)] == [80, 40]
+
+
+def test_hours_are_told_before_the_first_run_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cell, "cost", lambda cell, _: Estimate(1, 7200.0 if cell.preset.endswith("a") else None))
+    chosen, said = [tiny(tmp_path, "a"), tiny(tmp_path, "b")], list[str]()
+    first = tmp_path / "out" / "runs" / f"{tmp_path.name}-a-seed0"
+    with pytest.raises(Interrupted):
+        reproduce(chosen, tmp_path / "out", jobs=1, say=said.append, stopped=lambda: True)
+    assert said == ["2 runs to do, about 2.0 h in all; 1 run of unknown length not counted"] and not first.exists()
+    said.clear()
+    assert reproduce(chosen, tmp_path / "out", seeds=2, jobs=2, say=said.append) == {}
+    assert said[0] == "4 runs to do, about 2.0 h in all, 2 at once; 2 runs of unknown length not counted"
+    assert reproduce(chosen, tmp_path / "out", say=said.append) == {} and said[-1] == "nothing is left to train"
 
 
 # -- running them ---------------------------------------------------------------------------------------------------
@@ -238,6 +262,7 @@ def test_a_stop_ends_after_a_step_and_a_run_in_use_is_waited_for(tmp_path: Path)
     assert error.value.exit_code == 130
     assert said[-1].startswith(f"{task.name}: stopped at epoch ") and not task.ended()
     assert tally(cell, task.out, 1, {}).status.startswith("unfinished, epoch ")
+    assert 0 < task.left() < 1 == Task(cell, 1, task.out).left()
     # A process elsewhere holds the run: it is waited for, not fought over.
     said.clear()
     with RunFolder.open(task.run).lock():
@@ -355,4 +380,4 @@ def test_two_runs_answer_together_and_are_trained_once(tmp_path: Path) -> None:
     records = [r for name in ("star", "rotate") for r in RunFolder.open(task_run(tmp_path, name)).records()]
     assert kept["training"]["seconds"] == pytest.approx(sum(r["seconds"] for r in records if r["kind"] == "end"))
     assert run_tasks(tasks, lambda _: 0, TWO, say=said.append) == {} and tasks[0].next() is None
-    assert tally(both, tmp_path, 1, {}).mrr == kept["result"]["mrr"]
+    assert tally(both, tmp_path, 1, {}).mrr == kept["result"]["mrr"] and tasks[0].left() == 0
