@@ -124,12 +124,22 @@ def test_cells_are_listed_with_their_cost(tmp_path: Path) -> None:
     lines = shown.stdout.splitlines()
     assert lines[0] == "5 cells, cheapest first"
     assert any(line.startswith("wn18rr/complex-dura-laptop") and " no " in line for line in lines)
-    assert lines[-1].startswith("time: all epochs of one seed at ")
+    assert lines[-1].startswith("time: estimated for all epochs of one seed, with validation and test, ")
     listed = json.loads(inside("main", "--list", "--only", "yago3-10", "--json", DURA_CACHE=str(tmp_path)).stdout)
     seconds = [cell["seconds"] for cell in listed["cells"]]
     assert len(seconds) == 15 and seconds == sorted(seconds)
     assert {cell["here"] for cell in listed["cells"]} == {False}
     assert listed["cells"][-1]["bytes"] > 3 * 4 * 2000 * 123182
+    assert sum(seconds) / listed["jobs"] <= listed["seconds"] <= sum(seconds)
+
+
+def test_the_headline_table_is_listed_cheapest_first_and_shown_next_to_the_paper(tmp_path: Path) -> None:
+    listed = json.loads(inside("headline", "--list", "--jobs", "1", "--json", DURA_CACHE=str(tmp_path)).stdout)
+    seconds = [cell["seconds"] for cell in listed["cells"]]
+    assert len(seconds) == 22 and seconds == sorted(seconds) and listed["seconds"] == pytest.approx(sum(seconds))
+    shown = json.loads(inside("headline", "--show", "--json", "--out", str(tmp_path / "out")).stdout)
+    rows = {(row["graph"], row["system"]): row["paper"] for row in shown["tables"]["headline"]["rows"]}
+    assert len(rows) == 22 and rows["icews14", "TComplEx-DURA1"] == 0.64 and rows["wn18rr", "ComplEx-N3"] == 0.489
 
 
 @pytest.mark.parametrize(
@@ -137,10 +147,11 @@ def test_cells_are_listed_with_their_cost(tmp_path: Path) -> None:
     [
         (
             (),
-            "which table? main, regularizers, temporal, ablation, p1, systems, small or all; see: dura reproduce --list",
+            "which table? main, regularizers, temporal, ablation, p1, headline, systems, small or all; see: dura reproduce --list",
         ),
         (("sparsity",), "the table 'sparsity' is not known"),
         (("main", "--only", "ComplEx"), "did you mean 'complex'?"),
+        (("headline", "--laptop"), "no laptop settings: leave out --laptop, or name another table"),
         (("small", "--device", "meta"), "the device 'meta' is not available"),
         (("main", "--only", "wn18rr"), "not on this machine: wn18rr; get with: dura data get wn18rr, or name"),
     ],
@@ -163,6 +174,7 @@ def test_where_nothing_can_be_written_is_told_before_the_work(tmp_path: Path) ->
 def test_help_has_examples() -> None:
     text = inside("--help").stdout
     assert "dura reproduce small --seeds 3" in text.split("Examples", 1)[1]
+    assert "dura reproduce headline --list" in text.split("Examples", 1)[1]
 
 
 def test_a_failing_cell_ends_with_one_and_stands_in_the_table(tmp_path: Path) -> None:
@@ -171,7 +183,7 @@ def test_a_failing_cell_ends_with_one_and_stands_in_the_table(tmp_path: Path) ->
     taken.mkdir(parents=True)
     (taken / "letter.txt").write_text("mine")
     failed = inside(*CELL[:-1], str(tmp_path / "out"))
-    assert failed.exit_code == 1
+    assert failed.exit_code == 1 and "dura: 1 run to do, about " in failed.stderr
     assert "nations-complex-none-seed0 is not an empty folder" in failed.stdout
     rows = json.loads((tmp_path / "out" / "small.json").read_text())["rows"]
     (row,) = [row for row in rows if (row["system"], row["graph"]) == ("ComplEx", "nations")]

@@ -11,20 +11,10 @@ import pytest
 import dura
 from dura.config import Experiment
 from dura.records import RunFolder
-from dura.reproduction.cells import (
-    MATRIX_BYTES_A_SECOND,
-    MATRIX_SECONDS,
-    PROCESS_BYTES,
-    QUESTIONS,
-    ROW_BYTES_A_SECOND,
-    START_SECONDS,
-    STEP_SECONDS,
-    Cell,
-    _all_cells,
-    cells,
-)
-from dura.reproduction.reproduce import Standing, limits_for, run_tasks
-from dura.reproduction.tally import Tally, summary, tally
+from dura.reproduction.cells import Cell, _all_cells, cells
+from dura.reproduction.estimates import Estimate
+from dura.reproduction.reproduce import Standing, limits_for, reproduce, run_tasks, worker_speed
+from dura.reproduction.tally import Tally, summary, tallies, tally
 from dura.reproduction.tasks import Task, task_of
 from dura.runs.presets import preset
 from dura.runs.run import train
@@ -64,10 +54,12 @@ def test_tables_and_forms() -> None:
     assert {cell.laptop for cell in laptop} == {True}
     assert len(cells("main", only=own)) == 36
     assert len(cells("small", laptop=True)) == len(cells("small", laptop=False)) == 33
-    assert len(cells(only=[*own, "tcomplex", "trescal"])) == 171
+    assert len(cells(only=[*own, "tcomplex", "trescal"])) == 171 + 22
+    assert {cell.headline for cell in cells("headline")} == {True} and len(cells("headline", laptop=False)) == 22
+    assert not any(cell.headline for cell in cells(laptop=True))
 
 
-def test_the_paper_stands_beside_both_forms() -> None:
+def test_the_paper_stands_beside_all_forms() -> None:
     (full,) = cells("main", laptop=False, only=["fb15k-237/complex-dura"])
     (laptop,) = cells("main", only=["fb15k-237/complex-dura-laptop"])
     assert full.paper == laptop.paper == {"mrr": 0.371, "hits@1": 0.276, "hits@10": 0.56}
@@ -75,6 +67,8 @@ def test_the_paper_stands_beside_both_forms() -> None:
     assert full.band is None and laptop.band == tuple(preset(laptop.preset).expected["band"])
     (small,) = cells("small", only=["umls/cp-n3"])
     assert small.paper == {} and small.expected == 0.913 and small.band == (0.876, 0.950)
+    (headline,) = cells("headline", only=["fb15k-237/complex-dura-headline"])
+    assert headline.paper == full.paper and headline.expected == headline.experiment.expected.get("mrr")
 
 
 def test_only_adds_within_a_kind_and_narrows_across() -> None:
@@ -88,41 +82,12 @@ def test_only_adds_within_a_kind_and_narrows_across() -> None:
         ("mian", (), "the table 'mian' is not known; known are main, regularizers, .*; did you mean 'main'?"),
         ("main", ("wn18r",), "--only 'wn18r' is not a graph, model, .*: fb15k-237, wn18rr.*did you mean 'wn18rr'?"),
         ("all", ("wn18rr", "dura1"), "no cell with laptop settings for --only wn18rr --only dura1; see: dura rep"),
+        ("headline", (), "the table 'headline' has the paper's rank and no laptop settings: leave out --laptop"),
     ],
 )
 def test_unknown_names_are_refused(table: str, only: tuple[str, ...], sentence: str) -> None:
     with pytest.raises(BadInput, match=sentence):
         cells(table, laptop=True, only=only)
-
-
-# -- what they cost -------------------------------------------------------------------------------------------------
-
-
-def test_questions_are_counted_right() -> None:
-    for name in ("umls", "nations", "kinships"):
-        assert len(dura.load(name).questions) == QUESTIONS[name]
-
-
-def test_cost_follows_the_tables_of_the_model() -> None:
-    (complex_,) = cells(only=["fb15k-237/complex-dura-laptop"])
-    numbers = 400 * (14541 + 2 * 237)
-    bytes_, seconds = complex_.cost(1e9)
-    assert bytes_ == PROCESS_BYTES + 3 * 4 * numbers + 4 * 14541 * 250
-    steps = -(-149_689 // 250)
-    assert seconds == pytest.approx(START_SECONDS + 24 * (6 * 149_689 * 14541 * 400 / 1e9 + steps * STEP_SECONDS))
-    (trescal,) = cells(only=["icews05-15/trescal-dura1"])
-    numbers = 10488 * 256 + (2 * 251 + 4017) * 256**2
-    bytes_, seconds = trescal.cost(1e9)
-    assert bytes_ == PROCESS_BYTES + 3 * 4 * numbers + 4 * 10488 * 1000
-    facts = 2 * 368_962  # batches of facts ask each one
-    pairs = 1000  # nearly as many as facts of a step
-    step = STEP_SECONDS + pairs * (MATRIX_SECONDS + 4 * 256**2 / MATRIX_BYTES_A_SECOND)
-    assert seconds == pytest.approx(START_SECONDS + 50 * (6 * facts * 10488 * 256 / 1e9 + 738 * step), rel=1e-4)
-    (cp,) = cells(only=["wn18rr/cp-none-laptop"])
-    bytes_, seconds = cp.cost(1e9)  # a sample of the entities is scored, but all have rows
-    assert bytes_ == PROCESS_BYTES + 3 * 4 * 200 * (2 * 40943 + 22) + 4 * 2048 * 250
-    step = STEP_SECONDS + 4 * 200 * 2048 / ROW_BYTES_A_SECOND
-    assert seconds == pytest.approx(START_SECONDS + 24 * (6 * 103_509 * 2048 * 200 / 1e9 + 415 * step))
 
 
 def test_an_unknown_graph_or_model_has_no_estimate_and_comes_last(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,6 +124,29 @@ def test_cores_and_memory_are_shared(monkeypatch: pytest.MonkeyPatch) -> None:
     assert limits_for(2, "", 100) == Limits(2, 5, 10**9)  # what the user says counts
     with pytest.raises(BadInput, match="the device 'meta' is not available"):
         limits_for(0, "meta", 100)
+
+
+def test_the_speed_of_a_worker_is_its_share_of_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dura.reproduction.reproduce.cores", lambda: 8)
+    monkeypatch.setattr("dura.reproduction.reproduce.measured_speed", lambda: 80.0)
+    monkeypatch.delenv("OMP_NUM_THREADS")  # so the measurement used all eight
+    shared = {(8, 1): 10, (3, 2): 20, (1, 8): 80, (16, 1): 5}
+    assert {limits: worker_speed(Limits(*limits)) for limits in shared} == shared
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")  # it used two, like each worker
+    assert [worker_speed(Limits(jobs, 2)) for jobs in (4, 8)] == [80, 40]
+
+
+def test_hours_are_told_before_the_first_run_begins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cell, "cost", lambda cell, _: Estimate(1, 7200.0 if cell.preset.endswith("a") else None))
+    chosen, said = [tiny(tmp_path, "a"), tiny(tmp_path, "b")], list[str]()
+    first = tmp_path / "out" / "runs" / f"{tmp_path.name}-a-seed0"
+    with pytest.raises(Interrupted):
+        reproduce(chosen, tmp_path / "out", jobs=1, say=said.append, stopped=lambda: True)
+    assert said == ["2 runs to do, about 2.0 h in all; 1 run of unknown length not counted"] and not first.exists()
+    said.clear()
+    assert reproduce(chosen, tmp_path / "out", seeds=2, jobs=2, say=said.append) == {}
+    assert said[0] == "4 runs to do, about 2.0 h in all, 2 at once; 2 runs of unknown length not counted"
+    assert reproduce(chosen, tmp_path / "out", say=said.append) == {} and said[-1] == "nothing is left to train"
 
 
 # -- running them ---------------------------------------------------------------------------------------------------
@@ -274,6 +262,7 @@ def test_a_stop_ends_after_a_step_and_a_run_in_use_is_waited_for(tmp_path: Path)
     assert error.value.exit_code == 130
     assert said[-1].startswith(f"{task.name}: stopped at epoch ") and not task.ended()
     assert tally(cell, task.out, 1, {}).status.startswith("unfinished, epoch ")
+    assert 0 < task.left() < 1 == Task(cell, 1, task.out).left()
     # A process elsewhere holds the run: it is waited for, not fought over.
     said.clear()
     with RunFolder.open(task.run).lock():
@@ -343,6 +332,13 @@ def test_rows_have_mean_spread_and_difference() -> None:
     assert "lower by at most 0.0013" in summary([seeds, Tally(cell)], laptop=False)[-1]
     empty = Tally(cell, {}, "not run").row()
     assert (empty["ours"], empty["spread"], empty["status"], empty["seeds"]) == (None, None, "not run", 0)
+    headline = [Tally(cell) for cell in cells("headline")]
+    assert summary(headline, laptop=False)[1].startswith("Headline settings: the paper's models at their rank")
+
+
+def test_tables_without_cells_are_left_out(tmp_path: Path) -> None:
+    assert "headline" not in tallies("all", True, tmp_path, 1, {})
+    assert len(tallies("all", False, tmp_path, 1, {})["headline"]) == 22
 
 
 def test_the_band_is_watched() -> None:
@@ -384,4 +380,4 @@ def test_two_runs_answer_together_and_are_trained_once(tmp_path: Path) -> None:
     records = [r for name in ("star", "rotate") for r in RunFolder.open(task_run(tmp_path, name)).records()]
     assert kept["training"]["seconds"] == pytest.approx(sum(r["seconds"] for r in records if r["kind"] == "end"))
     assert run_tasks(tasks, lambda _: 0, TWO, say=said.append) == {} and tasks[0].next() is None
-    assert tally(both, tmp_path, 1, {}).mrr == kept["result"]["mrr"]
+    assert tally(both, tmp_path, 1, {}).mrr == kept["result"]["mrr"] and tasks[0].left() == 0

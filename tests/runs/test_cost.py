@@ -40,15 +40,17 @@ def test_facts_with_times_are_estimated_for_a_temporal_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "numbers", "width", "matrices"),
+    ("model", "sizes", "found"),
     [
-        ("complex", 8 * (7 + 2 * 3), 8, ()),
-        ("cp", 4 * (2 * 7 + 2 * 3), 4, ()),
-        ("rescal", 4 * 7 + 16 * 2 * 3, 4, (6,)),
+        ("complex", Sizes(7, 3), (8 * (7 + 2 * 3), 8, (), True, 0)),
+        ("cp", Sizes(7, 3), (4 * (2 * 7 + 2 * 3), 4, (), True, 0)),
+        ("rescal", Sizes(7, 3), (4 * 7 + 16 * 2 * 3, 4, (6,), True, 0)),
+        ("transe", Sizes(7, 3), (4 * 7 + 4 * 3, 4, (), False, 0)),
+        ("trescal", Sizes(7, 3, 5), (4 * 7 + 16 * (2 * 3 + 5), 4, (6, 5), True, 16 * 5)),
     ],
 )
-def test_the_size_of_a_model(model: str, numbers: int, width: int, matrices: tuple[int, ...]) -> None:
-    assert model_size(Component(model, {"rank": 4}), Sizes(7, 3)) == (numbers, width, matrices)
+def test_the_size_of_a_model(model: str, sizes: Sizes, found: tuple[object, ...]) -> None:
+    assert model_size(Component(model, {"rank": 4}), sizes) == found
 
 
 @pytest.mark.parametrize("name", list(MODELS))
@@ -59,6 +61,7 @@ def test_every_model_has_a_size_without_memory(name: str) -> None:
     assert size.numbers == sum(table.numel() for table in model.parameters())
     table = model.target_table
     assert size.width == (4 if table is None else table.shape[1])
+    assert size.by_product == model.comparator.by_product
 
 
 @pytest.mark.parametrize(

@@ -19,13 +19,17 @@ if TYPE_CHECKING:
     from dura.reproduction.tally import Tally
 
 DIGITS = {"minutes": 2}
+TITLES = {"small": "Small graphs", "headline": "The paper's rows at its rank, headline settings"}
+"""Of the tables that the paper does not have in this form."""
 
 
 def reproduce(
     table: Annotated[
         str | None,
         typer.Argument(
-            metavar="TABLE", help="main, regularizers, temporal, ablation, p1, systems, small, or all of them."
+            metavar="TABLE",
+            help="main, regularizers, temporal, ablation, p1, headline (the paper's rank on two cores), systems, small, or all of "
+            "them.",
         ),
     ] = None,
     only: Annotated[
@@ -52,8 +56,8 @@ def reproduce(
 ) -> None:
     """Run the cells of one of the paper's result tables, cheapest first, and print our numbers next to the paper's.
 
-    The same command continues what was stopped, and does not repeat what is done. DIR gets the whole table as Markdown, CSV
-    and JSON, also after Ctrl-C. The exit code is 1 if a cell failed.
+    It says first how many hours the runs will take here. The same command continues what was stopped, and does not repeat what
+    is done. DIR gets the whole table as Markdown, CSV and JSON, also after Ctrl-C. The exit code is 1 if a cell failed.
 
     Examples:
 
@@ -61,19 +65,21 @@ def reproduce(
 
         dura reproduce small --seeds 3
 
+        dura reproduce headline --list
+
+        dura reproduce headline --only fb15k-237
+
         dura reproduce regularizers --laptop --only fb15k-237 --only complex
 
         dura reproduce all --show
     """
-    from dura.reproduction.cells import ALL, cells
+    from dura.reproduction.cells import ALL, TABLES, cells
 
     if listing:
-        _list(cells(table or ALL, laptop=laptop or None, only=only or ()), as_json)
+        _list(cells(table or ALL, laptop=laptop or None, only=only or ()), jobs, as_json)
         return
     if table is None and not show:
-        raise BadInput(
-            "which table? main, regularizers, temporal, ablation, p1, systems, small or all; see: dura reproduce --list"
-        )
+        raise BadInput(f"which table? {', '.join(TABLES)} or {ALL}; see: dura reproduce --list")
     from dura.reproduction.tally import tallies
 
     chosen = cells(table or ALL, laptop=laptop, only=only or ())
@@ -145,7 +151,7 @@ def _report(
     documents: dict[str, Any] = {}
     for name, rows in tallies.items():
         form = "laptop settings" if laptop else "published settings"
-        title = "Small graphs" if name == "small" else f"The paper's table {name!r}, {form}"
+        title = TITLES.get(name, f"The paper's table {name!r}, {form}")
         mine = [row for row in rows if row.cell.preset in chosen]
         if write:
             stem = f"{name}-laptop" if laptop and name != "small" else name
@@ -159,20 +165,21 @@ def _report(
     return documents
 
 
-def _list(chosen: Sequence[Cell], as_json: bool) -> None:
+def _list(chosen: Sequence[Cell], jobs: int, as_json: bool) -> None:
     """Print every cell with what it would cost here."""
-    from dura.runs.cost import measured_speed
+    from dura.reproduction.estimates import until_all_ended
+    from dura.reproduction.reproduce import costs_here, limits_for, worker_speed
     from dura.sheets.sheet import Sheet
     from dura.words import duration
 
-    speed = measured_speed()
-    costs = {cell.preset: cell.cost(speed) for cell in chosen}
+    limits = limits_for(jobs, "", len(chosen))
+    speed, costs = worker_speed(limits), costs_here(chosen, limits)
     seconds = {name: cost.seconds for name, cost in costs.items() if cost.seconds is not None}
     ordered = sorted(chosen, key=lambda cell: seconds.get(cell.preset, math.inf))
+    total = until_all_ended(sorted(seconds.values()), limits.jobs)
     if as_json:
-        print_json(
-            {"cells": [_about(cell) | costs[cell.preset]._asdict() for cell in ordered], "flops_a_second": speed}
-        )
+        listed = [_about(cell) | costs[cell.preset]._asdict() for cell in ordered]
+        print_json({"cells": listed, "seconds": total, "jobs": limits.jobs, "flops_a_second": speed})
         return
     shown = []
     for cell in ordered:
@@ -182,9 +189,10 @@ def _list(chosen: Sequence[Cell], as_json: bool) -> None:
             _about(cell) | {"time": time, "memory": None if cost.bytes is None else f"{cost.bytes / 1e9:,.1f} GB"}
         )
     note = (
-        f"time: all epochs of one seed at {speed / 1e9:,.0f} GFLOP/s, the speed of matrix products on this machine right now; "
-        "the rest of a step and evaluation may double it, early stopping shortens it. memory: of one process. "
-        f"here: whether the graph is on this machine. All together: {duration(sum(seconds.values()))}."
+        f"time: estimated for all epochs of one seed, with validation and test, in a process that does {speed / 1e9:,.0f} GFLOP/s "
+        "in matrix products. This speed was measured right now: other programs that run make it smaller. Early stopping shortens "
+        "the time. memory: of one process. here: whether the graph is on this machine. "
+        f"All together, {limits.jobs} at once: about {duration(total)}."
     )
     typer.echo(Sheet(f"{len(shown)} cells, cheapest first", shown, [note]).terminal())
 

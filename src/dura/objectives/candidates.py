@@ -177,10 +177,18 @@ class Sample(Candidates):
         self._below = self._chance.cumsum(0)
 
     def begin(self, epoch: int, epochs: int) -> None:
-        """The size of this epoch's sample; 0 means all entities."""
+        """Choose the size of this epoch's sample."""
+        self._now = self.size(epoch, epochs, len(self._chance))
+
+    def size(self, epoch: int, epochs: int, entities: int) -> int:
+        """How many entities each step of an epoch (counted from 0) draws; 0 means that it scores all.
+
+        >>> [Sample(100, exact=1, growth=2.0).size(epoch, 4, 1000) for epoch in range(4)]
+        [100, 200, 400, 0]
+        """
         now = round(self.samples * self.growth**epoch)
-        outgrown = self.growth > 1 and now >= len(self._chance)  # no cheaper than all entities, and less exact
-        self._now = 0 if epoch >= epochs - self.exact or outgrown else now
+        outgrown = self.growth > 1 and now >= entities  # no cheaper than all entities, and less exact
+        return 0 if epoch >= epochs - self.exact or outgrown else now
 
     def drawn(self, seed: int) -> tuple[Tensor, Tensor]:
         """The sampled entities, ascending, and the logarithm of how many entities each stands for.

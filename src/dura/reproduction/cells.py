@@ -1,8 +1,10 @@
 """Cells: the rows of the paper's result tables that dura has models for, one preset each, and what they cost here.
 
 The `[expected]` table of a preset says to which `tables` it belongs and under which name (`system`). Its `mrr`, `hits@1`, `hits@10`
-and `source` are the paper's if the preset has published settings. A laptop preset (`…-laptop`) has the numbers that we measured
-with it; the paper's are in the preset of the same name without the ending. `band = [low, high]` is where our MRR should be.
+and `source` are the paper's if the preset has published settings. Presets with our settings have the numbers that we measured with
+them; the paper's are in the preset of the same name without the ending. `band = [low, high]` is where our MRR should be. Our
+settings are those for a laptop (`…-laptop`, a small rank) and those of the headline table (`…-headline`, the paper's rank with
+steps that two cores can afford).
 
 A row of two runs that answer together is a table `[expected.ensemble]` in the preset of the first run: the same keys, and `with`,
 the preset of the second run. Its own name is made of both: "wn18rr/star-laptop" with "wn18rr/rotate-laptop" is
@@ -11,51 +13,22 @@ the preset of the second run. Its own name is made of both: "wn18rr/star-laptop"
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import NamedTuple
 
 from dura.config import Experiment
 from dura.data import catalog
 from dura.registry import did_you_mean
-from dura.runs.build import complete
-from dura.runs.cost import ModelSize, cost, model_size
+from dura.reproduction.estimates import Estimate, estimate
 from dura.runs.presets import presets
-from dura.types import BadInput, DuraError, Sizes
+from dura.types import BadInput
 
-TABLES = ("main", "regularizers", "temporal", "ablation", "p1", "systems", "small")
-"""The paper's tables, one for related systems and one for the bundled graphs; the paper has neither."""
+HEADLINE_TABLE = "headline"
+TABLES = ("main", "regularizers", "temporal", "ablation", "p1", HEADLINE_TABLE, "systems", "small")
+"""The paper's tables, its main rows at full size, one for related systems and one for the bundled graphs."""
 ALL = "all"
-LAPTOP = "-laptop"
-QUESTIONS = {
-    "umls": 1_560,
-    "kinships": 3_131,
-    "nations": 909,
-    "wn18rr": 103_509,
-    "fb15k-237": 149_689,
-    "icews14": 132_346,
-    "icews05-15": 682_628,
-    "yago15k": 83_578,
-}
-"""Distinct questions of the train facts in both directions, since an estimate must not read graphs; for others: twice the facts."""
-PROCESS_BYTES = 550 << 20
-"""What a worker needs besides its tables: torch, the facts, known answers (601 MB in all on FB15k-237 at rank 200)."""
-
-STEP_SECONDS, START_SECONDS = 3e-3, 10.0
-"""What even the smallest step takes, and what a worker takes before its first step; small graphs take hardly more."""
-MATRIX_SECONDS, MATRIX_BYTES_A_SECOND = 1e-4, 1e9
-"""What each relation matrix of a step takes at any size (several small products), and how fast its bytes are processed."""
-ROW_BYTES_A_SECOND = 1.6e8
-"""How fast the rows of a sample are read, differentiated and updated: 23 ms per step for 2,048 rows of 400 numbers."""
-
-
-class Estimate(NamedTuple):
-    """What a cell costs: bytes of memory of its worker and seconds in all; None if its graph or its model is not known here."""
-
-    bytes: int | None
-    seconds: float | None
+LAPTOP, HEADLINE = "-laptop", "-headline"
 
 
 @dataclass(frozen=True)
@@ -90,9 +63,14 @@ class Cell:
         return self.preset.endswith(LAPTOP)
 
     @property
+    def headline(self) -> bool:
+        """True if the settings are ours, with the paper's rank."""
+        return self.preset.endswith(HEADLINE)
+
+    @property
     def expected(self) -> float | None:
         """The MRR that we measured with this preset; None if it was not run or has published settings."""
-        ours = self.laptop or "small" in self.tables
+        ours = self.laptop or self.headline or "small" in self.tables
         return self.experiment.expected.get("mrr") if ours else None
 
     @property
@@ -114,46 +92,13 @@ class Cell:
             memory, times = [part.bytes for part in parts], [part.seconds for part in parts]
             known = None not in memory and None not in times
             return Estimate(sum(map(int, memory)), sum(map(float, times))) if known else Estimate(None, None)  # type: ignore[arg-type]
-        entry, training = catalog.entries().get(self.graph), self.experiment.training
-        if entry is None:
-            return Estimate(None, None)
-        try:
-            samples = samples_of(self.experiment)
-            shape = model_size(self.experiment.model, Sizes(entry.entities, entry.relations, entry.timestamps))
-        except DuraError:
-            return Estimate(None, None)
-        facts = 2 * entry.files["train"].facts
-        questions = facts if training.batching == "facts" else QUESTIONS.get(self.graph, facts)
-        took = cost(
-            numbers=shape.numbers,
-            width=shape.width,
-            entities=samples or entry.entities,
-            questions=questions,
-            batch=training.questions_a_step,
-            speed=speed,
-        )
-        steps = math.ceil(questions / training.questions_a_step)
-        step = _step_seconds(shape, training.questions_a_step, samples)
-        seconds = START_SECONDS + training.epochs * (took.seconds_an_epoch + steps * step)
-        return Estimate(PROCESS_BYTES + took.bytes, seconds)
-
-
-def samples_of(experiment: Experiment) -> int:
-    """How many entities each step scores; 0 means all."""
-    return int(str(complete(experiment).candidates.options.get("samples", 0)))
-
-
-def _step_seconds(shape: ModelSize, questions: int, samples: int) -> float:
-    """What a step takes besides the products of its questions with the entities."""
-    # The number of distinct matrices in a step if all were equally frequent; with two tables each pair is one matrix.
-    kinds = math.prod(shape.matrices) if shape.matrices else 0
-    distinct = kinds * -math.expm1(-questions / kinds) if kinds else 0.0
-    matrix = MATRIX_SECONDS + 4 * shape.width**2 / MATRIX_BYTES_A_SECOND
-    return STEP_SECONDS + distinct * matrix + 4 * shape.width * samples / ROW_BYTES_A_SECOND
+        return estimate(self.experiment, speed)
 
 
 def cells(table: str = ALL, *, laptop: bool | None = None, only: Sequence[str] = ()) -> list[Cell]:
-    """The cells of a table: with published settings, with laptop settings, or both (None). The small graphs have one form.
+    """The cells of a table: with published settings, with laptop settings, or both (None).
+
+    The small graphs have one form, which is used for both. So has the headline table, which has no laptop settings.
 
     `only` names graphs, models, regularizers or presets. A cell must match one of the names of each kind that is named.
 
@@ -163,6 +108,10 @@ def cells(table: str = ALL, *, laptop: bool | None = None, only: Sequence[str] =
     if table not in (*TABLES, ALL):
         known = ", ".join((*TABLES, ALL))
         raise BadInput(f"the table {table!r} is not known; known are {known}{did_you_mean(table, (*TABLES, ALL))}")
+    if table == HEADLINE_TABLE and laptop:
+        raise BadInput(
+            f"the table {table!r} has the paper's rank and no laptop settings: leave out --laptop, or name another table"
+        )
     chosen = [
         cell
         for cell in _all_cells()
@@ -199,7 +148,7 @@ def _together(cell: Cell) -> str:
     return f"{stem}-{second.removesuffix(LAPTOP)}{LAPTOP if cell.laptop else ''}"
 
 
-def _place(cell: Cell) -> tuple[int, int, int, bool]:
+def _place(cell: Cell) -> tuple[int, int, int, bool, bool]:
     """Graphs in the order of the catalog, then models and regularizers in that of their registries; unknown ones last."""
     from dura.models import MODELS
     from dura.regularizers import REGULARIZERS
@@ -207,12 +156,12 @@ def _place(cell: Cell) -> tuple[int, int, int, bool]:
     graph, model, regularizer, _ = _names(cell)
     known = (list(catalog.entries()), graph), (MODELS.names(), model), (REGULARIZERS.names(), regularizer)
     first, second, third = (names.index(name) if name in names else len(names) for names, name in known)
-    return first, second, third, cell.laptop
+    return first, second, third, cell.laptop, cell.headline
 
 
 def _paper(name: str, rows: Mapping[str, Experiment]) -> dict[str, float]:
     """The paper's numbers, from the preset with published settings; none for the small graphs, or if there is no such preset."""
-    published = rows.get(name.removesuffix(LAPTOP))
+    published = rows.get(name.removesuffix(LAPTOP).removesuffix(HEADLINE))
     if published is None or "small" in published.expected["tables"]:
         return {}
     return {key: published.expected[key] for key in ("mrr", "hits@1", "hits@10") if key in published.expected}

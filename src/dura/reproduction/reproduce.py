@@ -12,12 +12,14 @@ from math import inf
 from pathlib import Path
 
 from dura.reproduction.cells import Cell
+from dura.reproduction.estimates import Estimate, until_all_ended
 from dura.reproduction.tasks import Step, Task, task_of
 from dura.runs.build import checked_device
 from dura.runs.cost import cores, free_memory, measured_speed
 from dura.runs.workers import Crew, Ended, Limits
 from dura.training.progress import Interrupted
 from dura.types import BadInput, DuraError
+from dura.words import duration
 
 
 @dataclass(frozen=True)
@@ -60,15 +62,48 @@ def reproduce(
         if not there:
             raise BadInput(lack)
         warn(f"{lack}; the cells of the other graphs are run")
-    speed = measured_speed()
-    costs = {cell.preset: cell.cost(speed) for cell in there}
+    costs = costs_here(there, limits)
     tasks = [task_of(cell, seed, out, device) for cell in there for seed in range(seeds)]
     seconds = {name: inf if cost.seconds is None else cost.seconds for name, cost in costs.items()}
     tasks.sort(key=lambda task: (task.seed, seconds[task.cell.preset]))
+    if device in ("", "cpu"):  # the estimates are those of a CPU
+        say(_forecast([(task.left(), seconds[task.cell.preset]) for task in tasks], limits.jobs))
     failures = run_tasks(
         tasks, lambda task: costs[task.cell.preset].bytes or 0, limits, stopped=stopped, say=say, show=show
     )
     return failures | {graph: f"is not on this machine; get it with: dura data get {graph}" for graph in missing}
+
+
+def costs_here(chosen: Sequence[Cell], limits: Limits) -> dict[str, Estimate]:
+    """What each cell costs on this machine, by preset, with a worker's share of the cores."""
+    speed = worker_speed(limits)
+    return {cell.preset: cell.cost(speed) for cell in chosen}
+
+
+def worker_speed(limits: Limits) -> float:
+    """Floating point operations per second of a worker's products, while the other workers are busy as well."""
+    measured_with, wanted = _threads_given() or cores(), limits.jobs * limits.threads
+    return measured_speed() * limits.threads / measured_with * min(1.0, cores() / wanted)
+
+
+def _forecast(left: Sequence[tuple[float, float]], jobs: int) -> str:
+    """How long the runs will take, in words: of each the share of its training that is left, and its seconds in all."""
+    runs = [share * seconds for share, seconds in left if share]
+    known = [seconds for seconds in runs if seconds < inf]
+    whole = f"{_runs(len(runs))} to do, about {duration(until_all_ended(known, jobs))} in all"
+    together = f", {jobs} at once" if jobs > 1 and len(runs) > 1 else ""
+    unknown = f"; {_runs(len(runs) - len(known))} of unknown length not counted" if len(known) < len(runs) else ""
+    return f"{whole}{together}{unknown}" if runs else "nothing is left to train"
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'' if count == 1 else 's'}"
+
+
+def _threads_given() -> int:
+    """The threads that the user wants, 0 if nothing is said."""
+    given = os.environ.get("OMP_NUM_THREADS", "")
+    return int(given) if given.isdecimal() else 0
 
 
 def limits_for(jobs: int, device: str, tasks: int) -> Limits:
@@ -77,8 +112,7 @@ def limits_for(jobs: int, device: str, tasks: int) -> Limits:
     if not on_cpu:
         checked_device(device)
     jobs = min(jobs or (cores() if on_cpu else 1), tasks)
-    given = os.environ.get("OMP_NUM_THREADS", "")
-    threads = int(given) if given.isdecimal() and int(given) else max(1, cores() // jobs)
+    threads = _threads_given() or max(1, cores() // jobs)
     return Limits(jobs, threads, free_memory() if on_cpu else None)
 
 

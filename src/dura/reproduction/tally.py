@@ -123,10 +123,10 @@ def _state(task: Task, failures: Mapping[str, str]) -> str:
 
 
 def tallies(table: str, laptop: bool, out: Path, seeds: int, failures: Mapping[str, str]) -> dict[str, list[Tally]]:
-    """The tallies of a table, or of all tables, by the names of the tables; always of all their cells."""
-    names = [name for name in TABLES if table in (name, ALL)]
+    """The tallies of a table, or of all tables that have such cells, by the names of the tables; always of all their cells."""
     rows = [tally(cell, out, seeds, failures) for cell in cells(table, laptop=laptop)]
-    return {name: [row for row in rows if name in row.cell.tables] for name in names}
+    found = {name: [row for row in rows if name in row.cell.tables] for name in TABLES if table in (name, ALL)}
+    return {name: rows for name, rows in found.items() if rows}
 
 
 def summary(tallies: Sequence[Tally], laptop: bool) -> list[str]:
@@ -139,6 +139,8 @@ def summary(tallies: Sequence[Tally], laptop: bool) -> list[str]:
     notes = [columns]
     if laptop:
         notes.append("Laptop settings: a much smaller rank and fewer epochs than the paper's.")
+    if any(t.cell.headline for t in tallies):
+        notes.append("Headline settings: the paper's models at their rank, with sampled candidates and fewer epochs.")
     lost = [t.mrr - t.pessimistic for t in tallies if t.mrr is not None and t.pessimistic is not None]
     if lost:
         notes.append(

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 from dura.config import Experiment
@@ -112,6 +113,15 @@ class Task:
         """True if training has ended."""
         return any(record.get("kind") == "end" for record in self.records())
 
+    def left(self) -> float:
+        """The share of its training that is left to do, from 0 to 1; 0 also if its files are in the way, since it fails at once."""
+        try:
+            if self.result() is not None or self.ended():
+                return 0.0
+            return 1 - len(curve(self.records())) / max(1, self.settings.training.epochs)
+        except DuraError:
+            return 0.0
+
     def next(self) -> Step | None:
         """What it needs next; None if nothing is left to do."""
         if self.result() is not None:
@@ -182,6 +192,10 @@ class Together(Task):
     def ended(self) -> bool:
         """True if the training of both runs has ended."""
         return all(task.ended() for task in self.members)
+
+    def left(self) -> float:
+        """The mean share of its runs."""
+        return fmean(task.left() for task in self.members)
 
     def next(self) -> Step | None:
         """Train one run, then the other, then let them answer together."""

@@ -6,6 +6,7 @@ sizes of the default models are also written here as numbers, so that `dura data
 
 from __future__ import annotations
 
+import inspect
 import os
 import time
 from dataclasses import asdict, dataclass
@@ -53,7 +54,12 @@ def cost(*, numbers: int, width: int, entities: int, questions: int, batch: int,
     Cost(bytes=13000, seconds_an_epoch=0.06)
     """
     scored = min(batch, max(FEWEST, SCORE_BYTES // (4 * entities)))
-    return Cost(3 * 4 * numbers + 4 * entities * scored, 3 * 2 * questions * entities * width / speed)
+    return Cost(3 * 4 * numbers + 4 * entities * scored, product_seconds(questions * entities, width, speed))
+
+
+def product_seconds(pairs: float, width: int, speed: float) -> float:
+    """The time of the three products of a step: the scores of `pairs` of question and entity, and the gradients of both."""
+    return 3 * 2 * pairs * width / speed
 
 
 class ModelSize(NamedTuple):
@@ -62,6 +68,10 @@ class ModelSize(NamedTuple):
     numbers: int
     width: int
     matrices: tuple[int, ...]
+    by_product: bool = True
+    """True if scores are matrix products, False if they are computed number by number."""
+    times: int = 0
+    """How many numbers the times have, which are smoothed at each step."""
 
 
 def model_size(chosen: Component, sizes: Sizes) -> ModelSize:
@@ -73,7 +83,12 @@ def model_size(chosen: Component, sizes: Sizes) -> ModelSize:
     with torch.device("meta"):
         model = MODELS.build(chosen.name, chosen.options, sizes)
     matrices = tuple(len(table) for table in model.parameters() if table.dim() > 2)
-    return ModelSize(sum(table.numel() for table in model.parameters()), model.target_width, matrices)
+    # A comparator that depends on the stage of training cannot be asked for without memory. None of these is a product.
+    comparator = inspect.getattr_static(model, "comparator")
+    by_product = not isinstance(comparator, property) and comparator.by_product
+    times = 0 if model.timeline is None else model.timeline[0].numel()
+    numbers = sum(table.numel() for table in model.parameters())
+    return ModelSize(numbers, model.target_width, matrices, by_product, times)
 
 
 def default_size(chosen: Component, sizes: Sizes) -> ModelSize:
@@ -83,7 +98,8 @@ def default_size(chosen: Component, sizes: Sizes) -> ModelSize:
     1120
     """
     width = _NUMBERS_PER_RANK[chosen.name] * int(str(chosen.options["rank"]))
-    return ModelSize(width * (sizes.entities + 2 * sizes.relations + sizes.times), width, ())
+    numbers = width * (sizes.entities + 2 * sizes.relations + sizes.times)
+    return ModelSize(numbers, width, (), times=width * sizes.times)
 
 
 def check_graph(
