@@ -1,6 +1,6 @@
 """Draws the test MRR of the laptop presets of the paper's own models next to the paper's, with one panel per graph.
 
-See docs/results.md. The numbers are those of the presets.
+See docs/results/seeds.md. The numbers are those of the presets.
 
 python benchmarks/rows.py --out docs/results/rows.png
 """

@@ -35,12 +35,14 @@ FRONT = (
     ("Learn", ("tutorial", "tutorial-own-facts", "notebooks/index")),
     ("Use", ("how-to/index", "reference/index", "api/index")),
     ("Understand", ("explanation/index", "decisions/index")),
-    ("Results", ("results", "results/systems", "speed")),
+    ("Results", ("results", "speed")),
     ("Project", ("project/contributing", "project/changes", "project/dura-extras")),
 )
 """The navigation: a caption, and the pages below it. A page that is itself a list of pages brings them along."""
 SECTIONS = ("how-to", "reference", "explanation", "decisions")
 """Folders whose README lists all pages, in the order of the navigation."""
+RESULTS = "results"
+"""The folder whose pages are listed by the page of the same name next to it."""
 FENCE = re.compile(r"^ *(```+).*?^ *\1 *$", re.M | re.S)
 LINK = re.compile(r"(\]\()([^)\s]+)(\))")
 INTRODUCTION = """# API
@@ -67,6 +69,7 @@ def stage(folder: Path) -> None:
         target.write_text(_notebook(text, follow) if source.suffix == ".ipynb" else _page(text, follow), "utf-8")
     for section in SECTIONS:
         _append(folder / section / "index.md", _toctree(listed(DOCS / section / "README.md")))
+    _append(folder / f"{RESULTS}.md", _toctree(listed(DOCS / f"{RESULTS}.md", below=f"{RESULTS}/")))
     _append(folder / "index.md", "".join(_toctree(pages, caption=caption) for caption, pages in FRONT))
     _notebooks(folder, [place for place in places.values() if place.startswith("notebooks/")])
     _api(folder / "api")
@@ -74,10 +77,10 @@ def stage(folder: Path) -> None:
     shutil.copytree(SITE / "static", folder / "_static")
 
 
-def listed(page: Path) -> list[str]:
-    """The pages of its own folder that a page links to, in order, without their ending."""
+def listed(page: Path, below: str = "") -> list[str]:
+    """The pages of its own folder, or of one below it, that a page links to, in order, without their ending."""
     found = [target for _, target, _ in LINK.findall(FENCE.sub("", page.read_text("utf-8")))]
-    return list(dict.fromkeys(name[:-3] for name in found if re.fullmatch(r"[\w-]+\.md", name)))
+    return list(dict.fromkeys(name[:-3] for name in found if re.fullmatch(below + r"[\w-]+\.md", name)))
 
 
 def _places() -> dict[Path, str]:

@@ -1,0 +1,111 @@
+"""Draws the figure of docs/results.md: how good, how fast, and compared with whom.
+
+Left: test MRR against minutes of training, for dura, the literal loop and PyKEEN (docs/results/quality-*.json, made by quality.py).
+Right: the laptop presets without a regularizer and with DURA, next to the paper's rows with DURA. All are numbers of the presets.
+
+python benchmarks/overview.py --out docs/results/overview.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dura.reproduction.cells import Cell, cells
+from dura.sheets.figures import COLOURS, GREY, curves, figure, save
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+RECORDS = Path(__file__).resolve().parents[1] / "docs" / "results"
+NAMES = {
+    "fb15k-237": "FB15k-237",
+    "wn18rr": "WN18RR",
+    "icews14": "ICEWS14",
+    "icews05-15": "ICEWS05-15",
+    "yago15k": "YAGO15k",
+}
+MODELS = ("cp", "complex", "rescal", "tcomplex", "trescal")
+DURA = ("dura", "dura1")
+"""The regularizers of the rows to show: DURA, and its form for dated facts that the paper recommends."""
+TIMED = ("fb15k-237", "wn18rr")
+LABELS = {
+    "dura, sampled": "dura, sampled entities",
+    "dura": "dura, all entities scored",
+    "literal loop": "literal loop",
+    "PyKEEN, n3": "PyKEEN",
+}
+FLOOR = 0.2
+"""The curves are shown from here on: below, they only rise."""
+
+
+def draw(out: Path) -> Path:
+    """Draw the curves of two graphs on the left and the rows of all graphs on the right; each side has its legend below."""
+    with figure(2, 2, width=4.6, height=3.3) as (drawn, axes):
+        for panel, graph in zip(axes[:, 0], TIMED, strict=True):
+            _timed(panel, graph)
+        axes[0, 1].remove()
+        axes[1, 1].remove()
+        right = drawn.add_subplot(axes[0, 0].get_gridspec()[:, 1])
+        _rows(right, _compared())
+        drawn.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower left", ncols=2, fontsize=9)
+        drawn.legend(*right.get_legend_handles_labels(), loc="outside lower right", ncols=2, fontsize=9)
+        return save(drawn, out)
+
+
+def _timed(panel: Axes, graph: str) -> None:
+    record = json.loads((RECORDS / f"quality-{graph}.json").read_text("utf-8"))
+    curves(
+        panel,
+        {LABELS[run["label"]]: _curve(run["points"]) for run in record["runs"]},
+        x="minutes of training on one thread",
+        y="test MRR",
+        title=f"{NAMES[graph]}, ComplEx of rank 200",
+    )
+    panel.set_xscale("log")
+    panel.set_xticks([0.5, 1, 2, 5, 10, 18], ["0.5", "1", "2", "5", "10", "18"])
+    panel.minorticks_off()
+    panel.set_ylim(FLOOR, None)
+    if (legend := panel.get_legend()) is not None:
+        legend.remove()
+
+
+def _curve(points: list[dict[str, Any]]) -> tuple[list[float], list[float]]:
+    return [point["seconds"] / 60 for point in points], [point["test_mrr"] for point in points]
+
+
+def _compared() -> list[tuple[Cell, Cell]]:
+    """For each model on each graph: the row without a regularizer and the row with DURA."""
+    pairs = []
+    for graph in NAMES:
+        ran = {(c.experiment.model.name, c.experiment.regularizer.name): c for c in cells(laptop=True, only=[graph])}
+        pairs += [(ran[m, "none"], ran[m, r]) for m in MODELS for r in DURA if (m, r) in ran]
+    return pairs
+
+
+def _rows(panel: Axes, pairs: list[tuple[Cell, Cell]]) -> None:
+    for i, (none, ours) in enumerate(pairs):
+        before, after, paper = float(none.expected or 0), float(ours.expected or 0), float(ours.paper["mrr"])
+        panel.plot([before, after], [i, i], color=GREY, linewidth=1, zorder=1)
+        shown: list[tuple[float, str, dict[str, Any]]] = [
+            (before, "ours, no regularizer", {"marker": "o", "mfc": "white", "mec": GREY}),
+            (after, "ours, DURA", {"marker": "o", "color": COLOURS[0]}),
+            (paper, "the paper, DURA, full size", {"marker": "s", "mfc": "none", "mec": COLOURS[1]}),
+        ]
+        for mrr, label, style in shown:
+            panel.plot([mrr], [i], ls="none", label=None if i else label, **style)
+        if i and pairs[i - 1][1].graph != ours.graph:
+            panel.axhline(i - 0.5, color=GREY, linewidth=0.6)
+    names = [f"{NAMES[ours.graph]}, {ours.system.partition('-')[0]}" for _, ours in pairs]
+    panel.set_yticks(range(len(pairs)), names)
+    panel.invert_yaxis()
+    panel.set_xlabel("test MRR")
+    panel.set_title("Our rows at laptop size, and the paper's")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("overview.png"))
+    print(draw(parser.parse_args().out))

@@ -1,0 +1,92 @@
+"""The pages of results show the numbers of the records, and every figure has its command."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dura.reproduction.cells import cells
+from dura.runs.presets import preset, presets
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "docs" / "results"
+ENTRY = ROOT / "docs" / "results.md"
+GRAPHS = ("fb15k-237", "wn18rr", "icews14", "icews05-15", "yago15k")
+SEEDS = [
+    (row["preset"], float(row["mrr"]))
+    for row in csv.DictReader((FOLDER / "seeds.csv").read_text().splitlines())
+    if row["seed"] == "0"
+]
+NUMBER = re.compile(r"\d*\.\d+")
+every_graph = pytest.mark.parametrize("graph", GRAPHS)
+
+
+def tables(page: Path) -> Iterator[dict[str, str]]:
+    """The rows of all tables of a page, each cell under its title."""
+    titles: list[str] = []
+    for line in page.read_text("utf-8").splitlines():
+        cells_ = [cell.strip() for cell in line.split("|")[1:-1]]
+        if not line.startswith("|"):
+            titles = []
+        elif not titles:
+            titles = cells_
+        elif not set(line) <= set("|-: "):
+            yield dict(zip(titles, cells_, strict=True))
+
+
+def numbers(text: str) -> list[float]:
+    return [float(number) for number in NUMBER.findall(text)]
+
+
+@every_graph
+def test_rows_of_presets_are_those_of_the_records(graph: str) -> None:
+    rows = {row["command"].strip("`"): row for row in tables(FOLDER / f"{graph}.md") if "command" in row}
+    papers = {cell.preset: cell.paper["mrr"] for cell in cells(laptop=True, only=[graph]) if cell.paper}
+    ran = {name: mrr for name, mrr in SEEDS if name.startswith(f"{graph}/")}
+    assert ran
+    for name, mrr in ran.items():
+        row = rows[f"dura train {name}"]
+        assert numbers(row["MRR"]) == [mrr]
+        (paper,) = (cell for title, cell in row.items() if "paper" in title)
+        assert numbers(paper) == [papers[name]], name
+
+
+@every_graph
+def test_the_first_table_repeats_the_pages_and_the_records(graph: str) -> None:
+    first = [row for row in tables(ENTRY) if "size" in row and f"(results/{graph}.md)" in row["graph"]]
+    page = {number for row in tables(FOLDER / f"{graph}.md") for number in numbers(" ".join(row.values()))}
+    assert first[0]["size"] == "laptop"
+    for row in first:
+        assert set(numbers(row["our MRR"])) <= page
+        model = row["our best"].lower()
+        published = (f"{graph}/{model}-{name}" for name in ("dura", "dura1"))
+        (paper,) = (preset(name).expected["mrr"] for name in published if name in presets())
+        assert numbers(row["the paper's MRR (rank)"]) == [paper]
+    record = FOLDER / f"quality-{graph}.json"
+    runs = json.loads(record.read_text("utf-8"))["runs"] if record.exists() else []
+    ends = [round(run["points"][-1]["test_mrr"], 4) for run in runs if run["system"] == "pykeen"]
+    assert numbers(first[0]["PyKEEN's MRR"]) == ends
+
+
+def test_every_page_of_results_is_listed_on_the_first() -> None:
+    linked = set(re.findall(r"\]\(results/([\w-]+)\.md\)", ENTRY.read_text("utf-8")))
+    assert linked == {page.stem for page in FOLDER.glob("*.md")}
+
+
+@pytest.mark.parametrize("page", [ENTRY, *sorted(FOLDER.glob("*.md"))], ids=lambda page: page.stem)
+def test_figures_have_their_commands(page: Path) -> None:
+    for section in re.split(r"^#+ ", page.read_text("utf-8"), flags=re.M):
+        if "![" in section:
+            assert re.search(r"dura study \w|python benchmarks/\w+\.py|`benchmarks/\w+\.py`", section), section[:60]
+
+
+def test_sources_of_presets_are_pages() -> None:
+    sources = [str(preset(name).expected.get("source", "")) for name in presets()]
+    named = {source.partition(":")[0] for source in sources if source.startswith("docs/")}
+    assert named >= {f"docs/results/{graph}.md" for graph in GRAPHS}
+    assert [name for name in named if not (ROOT / name).exists()] == []
