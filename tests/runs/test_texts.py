@@ -17,8 +17,11 @@ from dura.data.graph import Graph
 from dura.encoders.vectors import read_vectors
 from dura.evaluation import rank
 from dura.inference.adaptive import Fitting, examples
+from dura.models.attention import KBGAT
 from dura.models.combined import Adaptive
 from dura.records import RunFolder
+from dura.runs.auto import measured_steps
+from dura.runs.choices import choose
 from dura.runs.combining import combine
 from dura.runs.texts import encode_graph, kept_vectors, texts_of
 from dura.runs.trained import Trained
@@ -50,6 +53,16 @@ def runs(umls: Graph, tmp_path_factory: pytest.TempPathFactory) -> Path:
     rotate = dura.fit(umls, model="rotate", rank=8, epochs=10, settings=settings | over_all, progress=False)
     rotate.save(folder / "rotate")
     return folder
+
+
+@pytest.fixture
+def small_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache, and an encoder of 16 numbers in place of the installed one. Returns the folder of kept vectors."""
+    pytest.importorskip("tokenizers")
+    monkeypatch.setenv("DURA_CACHE", str(tmp_path / "cache"))
+    folder = tiny_encoder(tmp_path / "tiny")
+    monkeypatch.setattr("dura.encoders.bert.own_folder", lambda: folder)
+    return tmp_path / "cache" / "text"
 
 
 # -- vectors ------------------------------------------------------------------------------------------------------------
@@ -86,20 +99,52 @@ def test_a_graph_is_encoded_once(umls: Graph, tmp_path: Path) -> None:
 # -- star ---------------------------------------------------------------------------------------------------------------
 
 
-def test_star_encodes_the_names_itself_and_once(umls: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("tokenizers")
-    monkeypatch.setenv("DURA_CACHE", str(tmp_path / "cache"))
-    folder = tiny_encoder(tmp_path / "tiny")
-    monkeypatch.setattr("dura.encoders.bert.own_folder", lambda: folder)
+def test_star_encodes_the_names_itself_and_once(umls: Graph, small_encoder: Path) -> None:
     settings = {"model.width": 16, "training.batch": 200}
     told: list[str] = []
-    assert kept_vectors(umls, told.append).parent == tmp_path / "cache" / "text"
+    assert kept_vectors(umls, told.append).parent == small_encoder
     assert told == [f"the names of 181 entities and relations are encoded once and kept in {kept_vectors(umls)}"]
     before = kept_vectors(umls).stat().st_mtime_ns
     model = dura.fit(umls, model="star", rank=4, epochs=1, progress=False, settings=settings)
     assert kept_vectors(umls, told.append).stat().st_mtime_ns == before and len(told) == 1
     rows = read_vectors(kept_vectors(umls)).of("entities", umls.entities, "")
     assert torch.equal(model.model.state()["entity_text"], torch.from_numpy(rows))
+
+
+STAR = ["--graph", "nations", "--model", "star", "--set", "model.width=16", "--set", "training.threads=1"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", *STAR, "--rank", "8", "--minutes", "0.2"],
+        ["train", *STAR, "--rank", "8", "--batch", "auto", "--epochs", "1"],
+        ["sweep", *STAR, "--set", "model.rank=8", "--minutes", "0.05"],
+    ],
+    ids=["minutes", "auto", "sweep"],
+)
+def test_steps_of_star_are_measured_with_names_that_are_encoded_once(
+    arguments: list[str], small_encoder: Path, tmp_path: Path
+) -> None:
+    done = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    assert "the names of 69 entities and relations are encoded once" in " ".join(done.output.split())
+    (kept,) = small_encoder.glob("*.safetensors")
+    nations = dura.load("nations")
+    assert read_vectors(kept).names["entities"] == list(nations.entities)
+    runs = [file.parent for file in (tmp_path / "out").rglob("checkpoints")]
+    text = read_vectors(kept).of("entities", nations.entities, kept)
+    assert runs and all(np.array_equal(dura.open(run).model.state()["entity_text"], text) for run in runs)
+
+
+def test_measured_steps_of_a_model_that_listens_to_neighbours_know_the_facts() -> None:
+    """KB-GAT attends to the facts of an entity. Steps that do not know them would be too fast."""
+    graph = dura.load("nations")
+    seen: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(KBGAT, "observe", lambda _, facts, times: seen.append(len(facts)))  # noqa: ARG005
+        measured_steps(choose(None, model="kbgat", rank=4, settings={"training.batch": 50}), graph, 0)
+    assert seen == [len(graph.train)]
 
 
 def test_star_is_refused_without_vectors_that_fit(umls: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.objectives import All
 from dura.runs.build import build, build_objective, questions_of, torch_settings
+from dura.runs.texts import show_graph
 from dura.training.progress import Plan
 from dura.training.trainer import Trainer
 from dura.types import BadInput
@@ -61,6 +62,7 @@ def measured_steps(
 ) -> list[tuple[int, float]]:
     """Take at most `most` steps, or fewer if they take `enough` seconds: the facts and seconds of each. No tables are kept."""
     parts, size = build(experiment, graph.sizes), experiment.training.questions_a_step
+    show_graph(parts.model, graph)
     questions = questions_of(experiment, graph)
     plan = Plan(batch=size)
     trainer = Trainer(parts.model, parts.objective, parts.regularizer, parts.optimizer, questions, plan)

@@ -16,6 +16,7 @@ from dura.data.graph import Graph
 from dura.runs.choices import Choices
 from dura.runs.defaults import Outline, applies, fit_to, summary
 from dura.runs.minutes import check_minutes, within
+from dura.runs.texts import encode_ahead
 from dura.runs.weight import Attempt, find_weight, searched
 from dura.types import BadInput
 
@@ -60,6 +61,7 @@ def fitted(
         experiment, sentence = find_weight(experiment, graph, attempt, tell, SEARCHING * clock.left)
         said.append(sentence)
     if clock.limited:
+        encode_ahead(experiment, graph, tell)
         experiment, sentence = within(clock.left, experiment, graph, choices.chosen)
         said.append(sentence)
     if own:

@@ -24,6 +24,7 @@ from dura.runs.choices import Choices
 from dura.runs.fitting import Clock, fitted
 from dura.runs.processes import agree_on, fitting, folder_of, interrupted, job_of, join_for, refuse_auto
 from dura.runs.store import check_checkpoints, read_graph, read_settings, write_graph
+from dura.runs.texts import encode_ahead
 from dura.runs.trackers import Tracker, open_trackers, run_name, tracking
 from dura.runs.trained import Trained, open_run
 from dura.runs.training import Start, best_mrr, built, tell, trainer_of
@@ -176,6 +177,7 @@ def train(
     join_for(experiment)
     if experiment.training.batch == "auto":
         world.together(refuse_auto)
+        encode_ahead(experiment, graph, partial(tell, listeners))
         experiment, measured = settle(experiment, graph)
         said.append(measured)
     tell(listeners, *experiment.training.remarks(), *said)

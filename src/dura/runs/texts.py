@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from dura import world
+from dura.config import Experiment
 from dura.data.catalog import cache_folder
 from dura.data.graph import Graph
 from dura.encoders.vectors import KINDS, TextVectors, write_vectors
 from dura.encoders.words import words
-from dura.models import Model
+from dura.models import MODELS, Model
 from dura.models.textual import StAR
 from dura.types import BadInput, DuraError
 
@@ -69,11 +70,22 @@ def _encoded(
     )
 
 
-def give_names(model: Model, graph: Graph, notify: Callable[[str], None] = lambda _: None) -> None:
-    """Let a model read the names of a graph. A model that knows texts gets a file of vectors first, if its settings name none."""
+def show_graph(model: Model, graph: Graph, notify: Callable[[str], None] = lambda _: None) -> None:
+    """Let a model read the names of a graph and observe its train facts, before its first step or score.
+
+    A model that knows texts gets a file of vectors first, if its settings name none.
+    """
     if isinstance(model, StAR) and not model.vectors:
         model.vectors = str(world.together(lambda: kept_vectors(graph, notify)))
     model.read_names(graph.entities, graph.relations)
+    model.observe(graph.train, list(graph.times or ()))
+
+
+def encode_ahead(experiment: Experiment, graph: Graph, notify: Callable[[str], None]) -> None:
+    """Encode the names of a graph before steps are measured, if the model needs that: it takes time, and a user should know why."""
+    knows_texts = issubclass(MODELS.get(experiment.model.name), StAR)
+    if knows_texts and not experiment.model.options.get("vectors"):
+        kept_vectors(graph, notify)
 
 
 def kept_vectors(graph: Graph, notify: Callable[[str], None] = lambda _: None) -> Path:

@@ -9,6 +9,7 @@ from dura.data.graph import Graph
 from dura.evaluation import rank as rank_facts
 from dura.runs.auto import measured_steps
 from dura.runs.build import build_model, questions_of, torch_settings
+from dura.runs.texts import show_graph
 
 MOST_STEPS, ENOUGH = 12, 0.3
 """At most this many steps are measured, and no more after this many seconds."""
@@ -25,8 +26,7 @@ def epoch_seconds(experiment: Experiment, graph: Graph) -> float:
 def valid_seconds(experiment: Experiment, graph: Graph, facts: int = 100) -> float:
     """Seconds to rank all valid facts, from some of them."""
     model = build_model(experiment, graph.sizes, experiment.training.device).eval()
-    model.read_names(graph.entities, graph.relations)
-    model.observe(graph.train, list(graph.times or ()))
+    show_graph(model, graph)
     asked, known = graph.asked("valid"), graph.known
     with torch_settings(experiment, model):
         rank_facts(model, asked[:2], known, len(graph.relations))

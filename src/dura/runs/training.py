@@ -14,7 +14,7 @@ from dura.evaluation import metrics, rank
 from dura.records import RunFolder
 from dura.runs.build import Parts, build, complete, questions_of, rejected_of, torch_settings
 from dura.runs.recorder import Recorder
-from dura.runs.texts import give_names
+from dura.runs.texts import show_graph
 from dura.training.checkpoint import Checkpoints
 from dura.training.progress import Listener, Plan
 from dura.training.trainer import Trainer
@@ -58,8 +58,7 @@ def trainer_of(start: Start, parts: Parts, folder: RunFolder | None) -> Trainer:
     """The trainer of a run. Without a folder nothing is kept."""
     experiment, graph, listeners = start.experiment, start.graph, start.listeners
     t = experiment.training
-    give_names(parts.model, graph, partial(tell, listeners))
-    parts.model.observe(graph.train, list(graph.times or ()))
+    show_graph(parts.model, graph, partial(tell, listeners))
 
     def validate() -> dict[str, float]:
         found = metrics(rank(parts.model, graph.asked("valid"), graph.known, len(graph.relations)))

@@ -14,6 +14,7 @@ from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.records import RunFolder, best_epoch, curve
 from dura.runs.store import read_settings
+from dura.runs.texts import encode_ahead
 from dura.runs.timing import epoch_seconds, valid_seconds
 from dura.runs.weight import part_of_valid
 from dura.sweeps.attempt import attempt
@@ -78,6 +79,7 @@ class Search:
     def _measure(self) -> None:
         journal, count = self.journal, len(self.journal.models)
         for place in range(len(journal.shapes), count):
+            encode_ahead(journal.models[place], self.graph, self.tell)
             shape = choose_shape(
                 journal.models[place],
                 self.graph,
