@@ -14,9 +14,11 @@ from torch import Tensor
 
 import dura
 from dura import Experiment
+from dura.config import Component
 from dura.models import MODELS, asalsan
 from dura.models.asalsan import Facts, Point
 from dura.records import RunFolder
+from dura.runs.choices import choose
 from dura.runs.run import resume, train
 from dura.training.checkpoint import Checkpoints
 from dura.training.progress import Interrupted
@@ -220,6 +222,24 @@ def test_a_run_that_was_stopped_between_sweeps_continues_bit_by_bit(tmp_path: Pa
 def test_what_alternating_least_squares_cannot_do_is_refused(tables: dict[str, Any], sentence: str) -> None:
     with pytest.raises(BadInput, match=sentence):
         train(settings(**tables), dated_graph())
+
+
+def test_choosing_least_squares_brings_the_settings_that_it_needs() -> None:
+    def chosen(**settings: object) -> Experiment:
+        paths = {path.replace("__", "."): value for path, value in settings.items()}
+        return choose(None, dated=True, model="dedicom", settings={"optimizer.name": "als", **paths})
+
+    plain = chosen()
+    assert plain.regularizer == Component("none") and plain.smoothness.weight == 0
+    assert plain.optimizer.name == "als" and plain.training.epochs == 20
+    assert len(train(plain.with_values({"model.rank": 4, "training.epochs": 1}), dated_graph()).graph.train)
+    from_preset = choose("icews14/dedicom-laptop", dated=True, settings={"optimizer.name": "ALS"})
+    assert from_preset.regularizer.name == "none" and from_preset.model.options["rank"] == 80
+    for mine in ({"regularizer__weight": 0.3}, {"regularizer__name": "fro"}, {"smoothness__weight": 0.3}):
+        kept = chosen(**mine)
+        assert all(kept.by_path()[path.replace("__", ".")] == value for path, value in mine.items())
+        with pytest.raises(BadInput, match="has no other penalty than optimizer.ridge"):
+            train(kept, dated_graph())
 
 
 def test_a_model_without_a_sweep_says_so_itself() -> None:

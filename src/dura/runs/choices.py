@@ -64,7 +64,7 @@ class Choices:
         if dated and self._base is None:
             default = Experiment.of_dated_facts()
             experiment = replace(experiment, **{table: getattr(default, table) for table in _BY_TIMES})
-        experiment = self._for_model(experiment).with_values(self._late)
+        experiment = self._for_optimizer(self._for_model(experiment).with_values(self._late))
         # The expected results of a preset hold only if nothing in it is changed.
         return experiment if experiment == self._base else replace(experiment, expected={})
 
@@ -106,6 +106,14 @@ class Choices:
             mine = {path: value for path, value in self._chosen.items() if path.startswith(f"{table}.")}
             experiment = experiment.with_values({f"{table}.{key}": value for key, value in values.items()} | mine)
         return experiment
+
+    def _for_optimizer(self, experiment: Experiment) -> Experiment:
+        """Alternating least squares allows no penalty besides its own, so choosing it turns the others off, but never what was chosen."""
+        if str(self._chosen.get("optimizer.name", "")).lower() != "als":
+            return experiment
+        if not any(path.startswith("regularizer.") for path in self._chosen):
+            experiment = experiment.with_value("regularizer.name", "none")
+        return experiment if "smoothness.weight" in self._chosen else experiment.with_value("smoothness.weight", 0.0)
 
 
 def choose(preset: str | None, *, dated: bool = False, **chosen: Any) -> Experiment:
