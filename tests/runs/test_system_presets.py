@@ -8,10 +8,14 @@ from pathlib import Path
 import pytest
 
 from dura.config import Experiment
+from dura.data import catalog
 from dura.models import MODELS, SemanticMatching
 from dura.reproduction.cells import LAPTOP, cells
+from dura.reproduction.estimates import estimate
 from dura.runs.build import build_objective, complete
+from dura.runs.cost import model_size
 from dura.runs.presets import presets
+from dura.types import Sizes
 
 MEASURED = Path(__file__).parents[2] / "docs/results/systems.csv"
 PAPER = """
@@ -69,6 +73,22 @@ def test_a_preset_is_what_its_name_says_and_can_be_built(name: str) -> None:
     assert (e.expected["tables"] == [wanted]) == ((graph, e.expected["system"].removesuffix(" (k=2)")) in paper())
     assert MODELS.get(e.model.name).temporal == (graph in TEMPORAL)
     assert build_objective(complete(e)).terms
+    known = catalog.entries()[graph]
+    assert model_size(e.model, Sizes(known.entities, known.relations, known.timestamps)).numbers
+
+
+@pytest.mark.parametrize("name", [name for name, e in SYSTEMS.items() if e.model.name == "rtfe"])
+def test_presets_of_rtfe_train_every_span_and_have_an_estimate(name: str) -> None:
+    e = complete(SYSTEMS[name])
+    slots, static, sweeps = (int(str(e.model.options[key])) for key in ("slots", "static_epochs", "sweeps"))
+    assert e.training.epochs == static + slots * sweeps
+    took = estimate(e, 1e9)
+    assert took.seconds and took.bytes
+
+
+def test_settings_that_were_not_checked_say_so() -> None:
+    sources = {name: e.expected["source"] for name, e in FULL.items() if e.model.name == "tatranse"}
+    assert len(sources) == 3 and all("from memory of the TA-TransE paper, not checked" in s for s in sources.values())
 
 
 @pytest.mark.parametrize("name", AT_LAPTOP)

@@ -141,13 +141,16 @@ class TrainingSettings:
     def remarks(self) -> list[str]:
         """Sentences about settings that are allowed, but perhaps not what a user wants.
 
+        >>> TrainingSettings(epochs=1, anneal=5).remarks()
+        ['training.anneal is 5, but there is only 1 epoch, so the learning rate falls from the first step on']
         >>> TrainingSettings(epochs=0).remarks()
         ['training.epochs is 0, so nothing is trained: the model keeps the random numbers it starts with']
         """
         if not self.epochs:
             return ["training.epochs is 0, so nothing is trained: the model keeps the random numbers it starts with"]
         if self.anneal > self.epochs:
-            few = f"training.anneal is {self.anneal}, but there are only {self.epochs} epochs"
+            epochs = "is only 1 epoch" if self.epochs == 1 else f"are only {self.epochs} epochs"
+            few = f"training.anneal is {self.anneal}, but there {epochs}"
             return [f"{few}, so the learning rate falls from the first step on"]
         return []
 

@@ -59,7 +59,8 @@ class Estimate(NamedTuple):
 def estimate(experiment: Experiment, speed: float) -> Estimate:
     """About how much memory a worker needs and how long it takes, at `speed` operations per second in matrix products.
 
-    All epochs are counted, with the ranking of valid and test.
+    All epochs are counted, with the ranking of valid and test. An epoch of RTFE that trains only one span of time counts as a
+    whole one, so its time is an upper bound.
     """
     entry = catalog.entries().get(experiment.graph.source)
     if entry is None:
