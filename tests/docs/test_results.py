@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from dura.reproduction.cells import cells
 from dura.runs.presets import preset, presets
+from rows import numbers, tables
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "results"
@@ -22,25 +22,7 @@ SEEDS = [
     for row in csv.DictReader((FOLDER / "seeds.csv").read_text().splitlines())
     if row["seed"] == "0"
 ]
-NUMBER = re.compile(r"\d*\.\d+")
 every_graph = pytest.mark.parametrize("graph", GRAPHS)
-
-
-def tables(page: Path) -> Iterator[dict[str, str]]:
-    """The rows of all tables of a page, each cell under its title."""
-    titles: list[str] = []
-    for line in page.read_text("utf-8").splitlines():
-        cells_ = [cell.strip() for cell in line.split("|")[1:-1]]
-        if not line.startswith("|"):
-            titles = []
-        elif not titles:
-            titles = cells_
-        elif not set(line) <= set("|-: "):
-            yield dict(zip(titles, cells_, strict=True))
-
-
-def numbers(text: str) -> list[float]:
-    return [float(number) for number in NUMBER.findall(text)]
 
 
 @every_graph

@@ -108,7 +108,7 @@ class Choices:
         return experiment
 
     def _for_optimizer(self, experiment: Experiment) -> Experiment:
-        """Alternating least squares allows no penalty besides its own: choosing it turns the others off, unless they were chosen."""
+        """Alternating least squares allows no penalty but its own: choosing it turns the others off, unless they were chosen."""
         if str(self._chosen.get("optimizer.name", "")).lower() != "als":
             return experiment
         if not any(path.startswith("regularizer.") for path in self._chosen):
