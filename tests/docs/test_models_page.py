@@ -13,7 +13,7 @@ from dura.models import MODELS
 from dura.registry import Registry
 from dura.runs.presets import preset, presets
 from dura.types import BadInput, Sizes
-from rows import numbers, tables
+from page_tables import numbers, tables
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "results"

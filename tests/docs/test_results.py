@@ -11,7 +11,7 @@ import pytest
 
 from dura.reproduction.cells import cells
 from dura.runs.presets import preset, presets
-from rows import numbers, tables
+from page_tables import numbers, tables
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "results"
