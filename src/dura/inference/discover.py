@@ -70,9 +70,7 @@ class Probable:
 
     def most(self, relation: IntArray, known: IntArray) -> FloatArray:
         """A second answer of a functional relation has no more than the relation's share of second answers."""
-        return np.where(
-            self.calibration.contradicts(relation, known), np.asarray(self.calibration.second)[relation], 1.0
-        )
+        return self.calibration.most(relation, known)
 
     def total(self, scores: Tensor, known: Questions) -> FloatArray:
         """The total over new answers."""

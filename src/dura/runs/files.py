@@ -150,7 +150,7 @@ def _answer_columns(trained: Trained) -> Schema:
 def _score_columns(trained: Trained) -> Schema:
     more: dict[str, type[pl.DataType]] = {"score": pl.Float64, "known": pl.Boolean, "rejected": pl.Boolean}
     if trained.calibration is not None:
-        more["probability"] = pl.Float64
+        more |= {"probability": pl.Float64, "contradicts": pl.Boolean}
     return {"line": pl.Int64, **_fact_columns(trained), **more}
 
 

@@ -1,0 +1,80 @@
+"""The answers of the tutorial's run: contradictions are marked everywhere, and the two removed facts are found."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import dura
+from dura.__main__ import app
+from dura.runs.trained import Trained
+from tutorial import tutorial_facts
+
+KOBE, DRESDEN = ("Kobe", "located_in", "Japan"), ("Dresden", "currency", "euro")
+"""What the tutorial removes from its facts."""
+ITALY = ("Berlin", "located_in", "Italy")
+"""Berlin has a known country, but the score of this fact is about as high as that of (Kobe, located_in, Japan)."""
+KNOWN = ("Berlin", "located_in", "Germany")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tutorial")
+    dura.fit(dura.read(tutorial_facts(folder)), out=folder / "run", progress=False).calibrate()
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def trained(run: Path) -> Trained:
+    return dura.open(run)
+
+
+def call(*words: object) -> Result:
+    done = CliRunner().invoke(app, [str(word) for word in words])
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def answer_to(trained: Trained, fact: tuple[str, str, str]) -> Any:
+    return trained.predict(head=fact[0], relation=fact[1], among=[fact[2]], known=True)[0]
+
+
+def test_the_missing_fact_is_more_probable_than_a_contradiction_for_answers_and_for_given_facts(
+    trained: Trained,
+) -> None:
+    kobe, italy, known = trained.scored([KOBE, ITALY, KNOWN])
+    for right, wrong in ((kobe, italy), (answer_to(trained, KOBE), answer_to(trained, ITALY))):
+        assert (right.contradicts, wrong.contradicts) == (False, True)
+        assert wrong.probability < 0.05 < 0.5 < right.probability
+    assert not known.contradicts and known.known and (known.probability or 0) > 0.5
+
+
+def test_every_new_fact_is_marked_as_the_same_answer_is(trained: Trained) -> None:
+    entities = list(trained.graph.entities)
+    for relation in trained.graph.relations:
+        for head in ("Kobe", "Berlin", "Germany"):
+            answers = {a.entity: a for a in trained.predict(head=head, relation=relation, k=99, known=True)}
+            for fact in trained.scored([(head, relation, tail) for tail in entities]):
+                assert (fact.contradicts, fact.known) == (answers[fact.tail].contradicts, answers[fact.tail].known)
+
+
+def test_the_command_marks_contradictions_in_text_json_and_files(run: Path, trained: Trained, tmp_path: Path) -> None:
+    one = ["--head", ITALY[0], "--relation", ITALY[1], "--tail", ITALY[2]]
+    assert call("score", run, *one).stdout.endswith("(Berlin, located_in, Italy)  (contradicts a known answer)\n")
+    (italy,) = trained.scored([ITALY])
+    assert json.loads(call("score", run, *one, "--json").stdout) == {"run": str(run), **italy.to_dict()}
+    assert italy.to_dict()["contradicts"] is True
+    (tmp_path / "facts.tsv").write_text("".join("\t".join(fact) + "\n" for fact in (KOBE, ITALY, KNOWN)))
+    call("score", run, tmp_path / "facts.tsv", "--output", tmp_path / "scores.csv")
+    with (tmp_path / "scores.csv").open(newline="") as file:
+        assert [row["contradicts"] for row in csv.DictReader(file)] == ["false", "true", "false"]
+
+
+def test_without_a_calibration_nothing_is_marked(trained: Trained) -> None:
+    (fact,) = Trained(trained.model, trained.graph, trained.experiment).scored([ITALY])
+    assert not fact.contradicts and fact.probability is None and "contradicts" not in fact.to_dict()
