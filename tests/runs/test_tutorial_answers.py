@@ -78,3 +78,38 @@ def test_the_command_marks_contradictions_in_text_json_and_files(run: Path, trai
 def test_without_a_calibration_nothing_is_marked(trained: Trained) -> None:
     (fact,) = Trained(trained.model, trained.graph, trained.experiment).scored([ITALY])
     assert not fact.contradicts and fact.probability is None and "contradicts" not in fact.to_dict()
+
+
+def test_the_removed_facts_are_the_first_that_are_discovered(run: Path, trained: Trained, tmp_path: Path) -> None:
+    """Training facts have no (Kobe, located_in, …) and no (Dresden, currency, …), but these are used as other cities are."""
+    found = trained.discover(top=1000)
+    facts = [(fact["head"], fact["relation"], fact["tail"]) for fact in found]
+    assert set(facts[:2]) == {KOBE, DRESDEN}
+    p = [fact["probability"] for fact in found]
+    assert p == sorted(p, reverse=True) and p[1] > 0.5
+    assert [fact["contradicts"] for fact in found] == [fact.contradicts for fact in trained.scored(facts)]
+    assert all(fact["probability"] < 0.05 for fact in found if fact["contradicts"])
+    everything = trained.discover(top=20_000, in_range=False)
+    assert everything.about["not_asked"] == 0 and everything.about["questions"] == 2 * 4 * 67
+    assert 0 < found.about["questions"] < everything.about["questions"] / 2
+    ends = {(fact["head"], fact["relation"], fact["tail"]) for fact in everything}
+    assert set(facts) <= ends and ("euro", "language", "Polish") in ends - {*facts}
+
+
+def test_the_command_says_what_it_did_not_ask_and_marks_contradictions(
+    run: Path, trained: Trained, tmp_path: Path
+) -> None:
+    said = call("discover", run, "--top", 1000, "--output", tmp_path / "found.csv")
+    asked = trained.discover(top=1).about
+    assert (
+        f"dura: {asked['not_asked']} of 536 questions were not asked, because training facts do not have their head or tail with "
+        "the relation; --everywhere asks them\n"
+    ) in said.stderr
+    with (tmp_path / "found.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["contradicts"] for row in rows[:2]] == ["false", "false"]
+    assert next(row for row in rows if (row["head"], row["tail"]) == ("Berlin", "Italy"))["contradicts"] == "true"
+    shown = call("discover", run, "--top", 10).stdout.splitlines()
+    assert "contradicts" not in shown[0] and shown[9].endswith("(contradicts a known answer)")
+    assert "not asked" not in call("discover", run, "--top", 1, "--everywhere").stderr
+    assert "not asked" not in call("discover", run, "--top", 1, "--quiet").stderr

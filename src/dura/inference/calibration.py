@@ -161,11 +161,17 @@ class Calibration:
         self, relation: IntArray, known: IntArray, p: FloatArray, others: IntArray
     ) -> tuple[FloatArray, NDArray[np.bool_]]:
         """The rule for contradictions: probabilities [m, k] after it, and which facts are marked. See `told`."""
-        relation = np.asarray(relation)
-        half = len(self.second) // 2
-        other = np.broadcast_to(((relation + half) % (2 * half))[:, None], np.shape(others))
-        lowered = np.minimum(p * self.most(relation, known)[:, None], self.most(other, others))
-        return lowered, self.contradicts(relation, known)[:, None] | self.contradicts(other, others)
+        relation, known = np.asarray(relation)[:, None], np.asarray(known)[:, None]
+        lowered = np.minimum(p * self.most(relation, known), self.most(self._other(relation), others))
+        return lowered, self.either_contradicts(relation, known, others)
+
+    def either_contradicts(self, relation: IntArray, known: IntArray, others: IntArray) -> NDArray[np.bool_]:
+        """Whether new facts contradict a known answer to one of their two questions. See `told`; the arrays are broadcast."""
+        return self.contradicts(relation, known) | self.contradicts(self._other(relation), others)
+
+    def _other(self, relation: IntArray) -> IntArray:
+        """The relation of the other question of a fact."""
+        return (relation + len(self.second) // 2) % len(self.second)
 
     def contradicts(self, relation: IntArray, known: IntArray) -> NDArray[np.bool_]:
         """Whether a new answer contradicts a known one: the relation is functional, and the question has a known answer."""
