@@ -34,6 +34,13 @@ def trained(run: Path) -> Trained:
     return dura.open(run)
 
 
+def refused(of: Trained, method: str, **arguments: object) -> str:
+    """What a method says about arguments that it does not take."""
+    with pytest.raises((TypeError, dura.DuraError)) as error:
+        getattr(of, method)(**arguments)
+    return str(error.value)
+
+
 def call(*words: object) -> Result:
     done = CliRunner().invoke(app, [str(word) for word in words])
     assert done.exit_code == 0, done.output
@@ -50,7 +57,7 @@ def test_the_missing_fact_is_more_probable_than_a_contradiction_for_answers_and_
     kobe, italy, known = trained.scored([KOBE, ITALY, KNOWN])
     for right, wrong in ((kobe, italy), (answer_to(trained, KOBE), answer_to(trained, ITALY))):
         assert (right.contradicts, wrong.contradicts) == (False, True)
-        assert wrong.probability < 0.05 < 0.5 < right.probability
+        assert (wrong.probability or 0) < 0.05 < 0.5 < (right.probability or 0)
     assert not known.contradicts and known.known and (known.probability or 0) > 0.5
 
 
@@ -113,3 +120,30 @@ def test_the_command_says_what_it_did_not_ask_and_marks_contradictions(
     assert "contradicts" not in shown[0] and shown[9].endswith("(contradicts a known answer)")
     assert "not asked" not in call("discover", run, "--top", 1, "--everywhere").stderr
     assert "not asked" not in call("discover", run, "--top", 1, "--quiet").stderr
+
+
+def test_methods_give_what_the_commands_print(run: Path, trained: Trained, tmp_path: Path) -> None:
+    (tmp_path / "facts.txt").write_text("1;Italy;located_in;Berlin\n2;Japan;located_in;Kobe\n")
+    choice = {"columns": "3,2,1", "separator": "semicolon", "format": "csv"}
+    trained.score_file(tmp_path / "facts.txt", tmp_path / "method.csv", **choice)  # type: ignore[arg-type]
+    options = [word for name, value in choice.items() for word in (f"--{name}", value)]
+    call("score", run, tmp_path / "facts.txt", *options, "--output", tmp_path / "command.csv")
+    assert (tmp_path / "method.csv").read_text() == (tmp_path / "command.csv").read_text()
+    assert trained.score([ITALY, KOBE], details=True) == trained.scored([ITALY, KOBE])
+    assert trained.score([ITALY, KOBE]) == [fact.score for fact in trained.scored([ITALY, KOBE])]
+    shown = json.loads(
+        call("predict", run, "--head=Kobe", "--relation=located_in", "--k=1", "--explain", "--json").stdout
+    )
+    found = trained.predict(head="Kobe", relation="located_in", k=1, explain=True)
+    assert shown["answers"] == json.loads(json.dumps(found.to_dict()["answers"])) and found[0].explanation is not None
+    assert trained.predict_many([("Kobe", "located_in", None)], 1, explain=True)[0].to_dict() == found.to_dict()
+    assert trained.ask([("Kobe", "located_in", None)], 1, explain=True)[0].to_dict() == found.to_dict()
+    audited = trained.audit(folds=2, epochs=1, top=2, folder=str(tmp_path / "audit"))
+    assert len(audited) == 2 and (tmp_path / "audit" / "audit.json").exists()
+
+
+def test_unknown_options_are_refused_by_name(trained: Trained) -> None:
+    for method in ("discover", "audit", "map"):
+        assert "unexpected keyword argument 'tops'" in refused(trained, method, tops=3)
+    assert "'tops' is not a wish for answers" in refused(trained, "predict", relation="located_in", head="Kobe", tops=3)
+    assert "test=True measures what is lost" in refused(trained, "export", path="x", test=True)
