@@ -147,3 +147,34 @@ def test_unknown_options_are_refused_by_name(trained: Trained) -> None:
         assert "unexpected keyword argument 'tops'" in refused(trained, method, tops=3)
     assert "'tops' is not a wish for answers" in refused(trained, "predict", relation="located_in", head="Kobe", tops=3)
     assert "test=True measures what is lost" in refused(trained, "export", path="x", test=True)
+
+
+def test_a_plain_copy_keeps_its_probabilities_and_a_packed_one_says_that_it_has_none(
+    run: Path, trained: Trained, tmp_path: Path
+) -> None:
+    said = call("export", run, tmp_path / "command", "--json", "--quiet")
+    told: list[str] = []
+    report = trained.export(tmp_path / "method", details=True, notify=told.append)
+    printed = json.loads(said.stdout)
+    assert printed.keys() == {"run", *report} and printed["figures"] == report["figures"] and not told
+    assert "calibrat" not in said.stderr
+    for folder in (tmp_path / "command", tmp_path / "method", trained.save(tmp_path / "saved")):
+        copy = dura.open(folder)
+        assert copy.scored([KOBE, ITALY, KNOWN]) == trained.scored([KOBE, ITALY, KNOWN])
+        assert copy.discover(top=3).to_dict() == trained.discover(top=3).to_dict()
+    packed = trained.export(tmp_path / "packed", dtype="int8", notify=told.append)
+    (sentence,) = told
+    assert sentence == (
+        "the run is calibrated, but the new one is not, so its answers have no probabilities yet; "
+        f"run: dura calibrate {packed}"
+    )
+    assert dura.open(packed).calibration is None
+    files = trained.export(tmp_path / "vectors", format="numpy", details=True)
+    assert files["format"] == "numpy" and all((tmp_path / "vectors" / one["file"]).exists() for one in files["files"])
+
+
+def test_a_calibration_in_memory_goes_with_the_model(trained: Trained, tmp_path: Path) -> None:
+    alone = Trained(trained.model, trained.graph, trained.experiment)
+    assert dura.open(alone.save(tmp_path / "before")).calibration is None
+    alone.calibration = trained.calibration
+    assert dura.open(alone.save(tmp_path / "after")).scored([ITALY]) == trained.scored([ITALY])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dura.records import RunFolder
-from dura.runs.calibrations import again
+from dura.runs.calibrations import again, carry
 from dura.runs.export import bytes_of, export, zeros
 from dura.runs.trained import Trained, open_run
 from dura.tables.packed import NumberType
@@ -25,10 +25,12 @@ def export_run(
     dtype: NumberType = "float32",
     notify: Callable[[str], None] | None = None,
 ) -> Path:
-    """Write a copy of a run. `notify` is told if it has to be calibrated."""
+    """Write a copy of a run. If its tables are the same, it keeps the calibration. `notify` is told if it has to be made again."""
     folder = export(
         trained.model, trained.graph, trained.experiment, path, source=trained.path, sparse=sparse, dtype=dtype
     )
+    if sparse is None and dtype == "float32":
+        carry(trained, folder.path)
     if notify is not None and (sentence := again(trained, folder.path)):
         notify(sentence)
     return folder.path
