@@ -26,6 +26,7 @@ from dura.models import MODELS
 from dura.objectives import CANDIDATES, LOSSES
 from dura.registry import Registry, describe
 from dura.regularizers import REGULARIZERS
+from dura.runs.answering import Answering
 from dura.runs.exploring import Exploring
 from dura.types import BadInput
 
@@ -351,7 +352,7 @@ def test_public_names_are_documented_with_their_signatures() -> None:
     heads = [name for heading in headings(REFERENCE / "python.md") for name in ticked(heading)]
     names = [head.partition("(")[0] for head in heads]
     assert {name.removeprefix("dura.") for name in names if name.startswith("dura.")} == set(dura.__all__)
-    own = [name for kind in (dura.Trained, Exploring) for name in vars(kind) if not name.startswith("_")]
+    own = [name for kind in (dura.Trained, Answering, Exploring) for name in vars(kind) if not name.startswith("_")]
     methods = {f"Trained.{name}" for name in own if name != "reviews_seal"}
     assert {name for name in names if name.startswith("Trained.")} == methods
     for head, name in zip(heads, names, strict=True):

@@ -95,6 +95,9 @@ def test_alternatives_of_facts_are_no_known_facts() -> None:
     with torch.no_grad():
         scores = {round(float(s), 9) for s in model.score(*torch.from_numpy(known).unbind(1))}
     assert not {round(float(s), 9) for s in found.scores[~found.true]} & scores
+    facts, here = graph.valid.tolist(), np.flatnonzero(found.true)
+    assert found.known[here].tolist() == [sum((known[:, :2] == f[:2]).all(1)) - 1 for f in facts]
+    assert found.others[here].tolist() == [sum((known[:, 1:] == f[1:]).all(1)) - 1 for f in facts]
 
 
 def test_conformal_thresholds_cover_what_they_promise() -> None:

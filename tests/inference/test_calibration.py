@@ -55,6 +55,22 @@ def test_a_probability_is_the_literal_formula(relation: int, known: int) -> None
     assert CALIBRATION.contradicts(np.array([relation]), np.array([known])).tolist() == [relation == 1 and known > 0]
 
 
+@pytest.mark.parametrize(("known", "others"), [(0, 0), (2, 0), (0, 2), (2, 2)])
+@pytest.mark.parametrize("relation", range(4))
+def test_given_facts_and_answers_are_lowered_by_one_rule(relation: int, known: int, others: int) -> None:
+    """Relation 1 is functional, and 3 is its reciprocal. A fact has a question on either side."""
+    own, other = relation == 1 and known > 0, relation == 3 and others > 0
+    r, n, m = np.array([relation]), np.array([known]), np.array([others])
+    total = CALIBRATION.total(torch.tensor([[1.5, 0.2]], dtype=torch.float64))
+    answers = CALIBRATION.told(r, n, total, np.array([[1.5]]), m[:, None])
+    before = CALIBRATION.probabilities(r, n, total, np.array([[1.5]]))[0, 0] / (0.02 if own else 1.0)
+    facts = CALIBRATION.facts_told(r, np.array([1.5]), n, m)
+    plain = CALIBRATION.fact_probabilities(r, np.array([1.5]))[0]
+    for (p, mark), whole in ((answers, before), (facts, plain)):
+        assert mark.ravel().tolist() == [own or other]
+        assert p.ravel() == pytest.approx([min(whole * (0.02 if own else 1.0), 0.02 if other else 1.0)])
+
+
 @given(scores, st.integers(0, 3), st.integers(0, 100))
 def test_probabilities_never_change_the_order_of_answers(given: list[float], relation: int, known: int) -> None:
     ordered = np.sort(np.array([given]))[:, ::-1]

@@ -35,16 +35,27 @@ def build(name: str, graph: Graph) -> Model:
     return model
 
 
+def allowed_ends(graph: Graph, side: int, relation: int) -> set[int]:
+    """The heads (side 0) or tails (2) that train has with a relation, and entities that are used in the same ways."""
+    uses: dict[int, set[tuple[int, int]]] = {}
+    having: dict[tuple[int, int], set[int]] = {}
+    for fact in graph.train.tolist():
+        for end in (2, 0):
+            uses.setdefault(fact[end], set()).add((end, fact[1]))
+            having.setdefault((end, fact[1]), set()).add(fact[end])
+    inside = having.get((side, relation), set())
+    usual = {use for entity in inside for use in uses[entity]}
+    return {entity for entity, own in uses.items() if own <= usual}
+
+
 def literal(model: Model, graph: Graph, search: Search) -> dict[tuple[int, int, int], float]:
-    """The value of every fact that may be found: the larger one of its shares in its two questions."""
+    """The value of every fact that may be found: the larger one of its shares in those of its two questions that are asked."""
     splits = np.concatenate([graph.train, graph.valid, graph.test])
     at_time = splits if search.time is None else splits[splits[:, 3] == search.time]
     known = {tuple(fact) for fact in at_time[:, :3].tolist()}
-    seen = {
-        (side, r): set(graph.train[graph.train[:, 1] == r][:, side].tolist())
-        for side in (0, 2)
-        for r in range(len(graph.relations))
-    }
+    sides = list(product((0, 2), range(len(graph.relations))))
+    seen = {(side, r): set(graph.train[graph.train[:, 1] == r][:, side].tolist()) for side, r in sides}
+    like = {(side, r): allowed_ends(graph, side, r) for side, r in sides}
     found, shares = {}, {}
     entities, relations = len(graph.entities), len(graph.relations)
     for h, r in product(range(entities), [*search.relations.tolist(), *(search.relations + relations).tolist()]):
@@ -52,11 +63,14 @@ def literal(model: Model, graph: Graph, search: Search) -> dict[tuple[int, int, 
             asked = [torch.tensor([i]) for i in (h, r, search.time) if i is not None]
             shares[h, r] = torch.softmax(model.score_all(*asked)[0].double(), 0).tolist()
     for h, r, t in product(range(entities), search.relations.tolist(), range(entities)):
-        in_range = h in seen[0, r] and t in seen[2, r]
         typed = search.typed is None or search.typed[h] or search.typed[t]
-        allowed = typed and (in_range or not search.in_range) and (h != t or search.loops)
-        if (h, r, t) not in known and allowed:
-            found[h, r, t] = max(shares[h, r][t], shares[t, r + relations][h])
+        values = []
+        if not search.in_range or (h in seen[0, r] and t in like[2, r]):
+            values.append(shares[h, r][t])
+        if not search.in_range or (t in seen[2, r] and h in like[0, r]):
+            values.append(shares[t, r + relations][h])
+        if (h, r, t) not in known and typed and (h != t or search.loops) and values:
+            found[h, r, t] = max(values)
     return {fact: value for fact, value in found.items() if value >= search.least}
 
 
@@ -86,6 +100,19 @@ def test_the_range_loops_and_the_least_value(in_range: bool, loops: bool, least:
     found = discover(model, graph, search)
     assert len(found.value) == len(expected) > 0
     check(found, expected, 1000)
+    assert found.asked == (len(graph.ranges.entities) if in_range else 48)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3), st.integers(0, 9)), min_size=1, max_size=25))
+def test_entities_like_a_range_are_those_of_the_literal_rule(facts: list[tuple[int, int, int]]) -> None:
+    graph = replace(random_graph(entities=10, relations=4), train=np.array(facts, dtype=np.int32))
+    for relation in range(4):
+        for side, code in ((2, relation), (0, relation + 4)):
+            own = graph.ranges.of_relation(code).tolist()
+            like = graph.ranges.alike(code).tolist()
+            assert like == sorted(like) and not set(own) & set(like)
+            assert set(own) | set(like) == allowed_ends(graph, side, relation)
 
 
 def test_only_facts_with_an_entity_of_the_type() -> None:

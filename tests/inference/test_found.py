@@ -14,3 +14,6 @@ def test_labels_follow_names_that_differ_from_them() -> None:
     fact = [graph.entity("Q1"), graph.relation("P1"), graph.entity("Kobe")]
     found = Found.of(graph, np.array([fact]), {"share": [0.25]}, {})
     assert repr(found) == "   1.  (Q1 (Berlin\\u0007), P1 (twin of), Kobe)  share 0.25"
+    marked = Found.of(graph, np.array([fact] * 2), {"probability": [0.25, 0.02], "contradicts": [False, True]}, {})
+    first, second = repr(marked).splitlines()
+    assert first.endswith("probability 0.25") and second.endswith("probability 0.02  (contradicts a known answer)")

@@ -142,7 +142,7 @@ def test_other_plans_and_damage_are_refused(run: Trained, tmp_path: Path) -> Non
         ({"folds": 1}, "folds is 1"),
     ):
         with pytest.raises(BadInput, match=message):
-            run.audit(**{"folder": tmp_path / "new", "epochs": 1, **wrong})
+            run.audit(**{"folder": tmp_path / "new", "epochs": 1, **wrong})  # type: ignore[arg-type]
 
 
 def test_a_model_in_memory_is_audited_too(dirty: tuple[Graph, set[tuple[int, ...]]]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import runpy
 import shutil
 import warnings
 from pathlib import Path
@@ -22,8 +21,6 @@ from dura.records import Damage
 from dura.runs.trained import Trained
 from dura.types import BadInput, DuraError, Notice
 from graphs import dated_graph, random_graph
-
-TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
 
 
 @pytest.fixture(scope="module")
@@ -189,25 +186,6 @@ def test_without_test_facts_nothing_is_measured_and_without_valid_facts_nothing_
     done = CliRunner().invoke(app, ["calibrate", str(run)])
     assert str(done.exception).startswith("this run has no valid facts, and probabilities are fitted on them")
     assert not (run / FILE).exists()
-
-
-def test_the_missing_fact_of_the_tutorial_is_more_probable_than_a_contradiction(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """(Berlin, located_in, Italy) scores higher than the true missing fact (Kobe, located_in, Japan)."""
-    monkeypatch.chdir(tmp_path)
-    (program,) = [
-        code for code in re.findall(r"```python\n(.*?)```", TUTORIAL.read_text(), re.S) if "countries" in code
-    ]
-    Path("make_facts.py").write_text(program)
-    runpy.run_path("make_facts.py")
-    trained = dura.fit(dura.read("facts.tsv"), progress=False)
-    trained.calibrate()
-    kobe = trained.predict(head="Kobe", relation="located_in", k=1)[0]
-    italy = next(a for a in trained.predict(head="Berlin", relation="located_in", k=70) if a.entity == "Italy")
-    assert kobe.entity == "Japan" and not kobe.contradicts and kobe.probability is not None
-    assert italy.contradicts and italy.probability is not None
-    assert italy.probability < 0.05 < 0.5 < kobe.probability
 
 
 def test_an_answer_contradicts_what_is_known_about_itself(tmp_path: Path) -> None:

@@ -20,11 +20,13 @@ def test_the_doctor_ends_with_the_cost_of_training() -> None:
     width, entities, relations, questions = 400, 3, 2, 4
     assert (cost.topic, cost.severity) == ("cost", "ok")
     assert cost.text == (
-        "training complex with rank 200 takes about 0 MB in addition to torch itself and 0.029 s per epoch on this machine's CPU"
+        "training complex with rank 200 takes about 0 MB in addition to torch itself and 0.029 s per epoch on this machine's CPU; "
+        "'dura train' chooses 100 epochs"
     )
     assert cost.details == {
         "rank": 200,
-        "bytes": 3 * 4 * width * (entities + 2 * relations) + 4 * 500 * entities,
+        "epochs": 100,
+        "bytes": 3 * 4 * width * (entities + 2 * relations) + 4 * 100 * entities,
         "seconds_an_epoch": pytest.approx(3 * 2 * questions * entities * width / 1e6),
         "flops_a_second": 1e6,
         "questions": questions,
@@ -36,7 +38,7 @@ def test_facts_with_times_are_estimated_for_a_temporal_model() -> None:
     cost = check_graph(graph, speed=1e6).findings[-1]
     assert "training tcomplex" in cost.text
     width = 2 * cost.details["rank"]
-    assert cost.details["bytes"] == 3 * 4 * width * (3 + 2 + 2) + 4 * 500 * 3
+    assert cost.details["bytes"] == 3 * 4 * width * (3 + 2 + 2) + 4 * 100 * 3
 
 
 @pytest.mark.parametrize(

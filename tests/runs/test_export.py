@@ -223,7 +223,7 @@ def test_wrong_wishes_are_refused_before_anything_is_written(tmp_path: Path) -> 
     with pytest.raises(BadInput, match="at least 0 and below 1, not 1"):
         whole.export(tmp_path / "out", sparse=1.0)
     with pytest.raises(BadInput, match="dtype is 'int4', but it must be one of float32, float16, int8"):
-        whole.export(tmp_path / "out", dtype="int4")  # type: ignore[arg-type]
+        whole.export(tmp_path / "out", dtype="int4")  # type: ignore[call-overload]
     assert not (tmp_path / "out").exists()
     whole.export(tmp_path / "out", dtype="int8")
     with pytest.raises(BadInput, match="not an empty folder; name a new folder to export to"):

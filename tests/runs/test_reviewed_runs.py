@@ -150,10 +150,13 @@ def test_the_next_training_uses_decisions_and_can_be_continued(run: Trained, tmp
 def cut_short(graph: dura.Graph, run: Trained, out: Path) -> Trained:
     """The same training, stopped in the middle."""
     from dura.runs.choices import Choices
+    from dura.runs.defaults import Outline, fit_to
     from dura.runs.run import _prepared, train
     from dura.training.progress import Interrupted
 
-    given, experiment = _prepared(graph, Choices(settings={**SETTINGS, "graph.reviews": str(run.path)}), None, None)
+    choices = Choices(settings={**SETTINGS, "graph.reviews": str(run.path)})
+    given, experiment = _prepared(graph, choices, None, None)
+    experiment = fit_to(experiment, Outline.of(given), choices.chosen)
     calls = iter([False] * 9)
     with pytest.raises(Interrupted):
         train(experiment, given, out, stopped=lambda: next(calls, True))

@@ -172,7 +172,7 @@ def test_packed_tables_are_written_as_numbers(tmp_path: Path) -> None:
     [
         ({"format": "csv"}, "the format 'csv' is not known; known are numpy, parquet, word2vec, safetensors"),
         ({"format": "numpy", "binary": True}, "binary is a form of word2vec"),
-        ({"format": "numpy", "sparse": 0.5}, "leave sparse and dtype out"),
+        ({"format": "numpy", "sparse": 0.5}, "leave sparse, dtype and test out"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ from dura.types import BadInput
 SMALL = {"graph.source": "nations", "model.rank": 6, "training.threads": 1}
 
 
-TICK = 0.01
+TICK = 0.005
 
 
 @contextmanager

@@ -35,7 +35,7 @@ def discover(
         bool,
         typer.Option(
             "--everywhere",
-            help="Also heads and tails that training facts do not have with the relation. This takes much longer.",
+            help="Ask about all entities, and allow all as answers, for every relation. This takes much longer.",
         ),
     ] = False,
     loops: Annotated[bool, typer.Option("--loops", help="Also facts whose head is their tail.")] = False,
@@ -53,8 +53,9 @@ def discover(
 ) -> None:
     """Find the most probable missing facts of the whole graph.
 
-    Both questions of every fact are asked: (head, relation, ?) and (?, relation, tail). The result is exact, and memory does not
-    grow with the number of questions.
+    Asks (head, relation, ?) and (?, relation, tail) about the heads and tails that training facts have with the relation. Answers
+    are such entities, and others that are used like them. For these questions and answers the result is exact. Memory does not grow
+    with their number.
 
     Examples:
 
@@ -84,6 +85,11 @@ def discover(
     _show(found, run, output, as_json)
     if found.about["value"] != "probability" and not quiet:
         say(f"dura: shares are not probabilities; for those: dura calibrate {run}")
+    if (left := found.about["not_asked"]) and not quiet:
+        say(
+            f"dura: {left:,} of {left + found.about['questions']:,} questions were not asked, because training facts do not have "
+            "their head or tail with the relation; --everywhere asks them"
+        )
 
 
 def review(

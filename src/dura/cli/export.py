@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dura.cli.common import JsonOption, QuietOption, RunArgument, counting_bar, print_json, say
-from dura.types import BadInput, Split
+from dura.types import BadInput
 
 if TYPE_CHECKING:
     from dura.tables.packed import NumberType
@@ -68,17 +68,13 @@ def export(
     if float16 and int8:
         raise BadInput("numbers are stored in one way: give --float16 or --int8, not both")
     from dura.runs.api import open as open_run
-    from dura.runs.smaller import export_and_measure
 
     dtype: NumberType = "float16" if float16 else "int8" if int8 else "float32"
-    splits: list[Split] = ["valid", "test"] if test else ["valid"]
     trained = open_run(run)
     with counting_bar("ranking", quiet) as progress:
-        report = export_and_measure(
-            trained, out, sparse=sparse, dtype=dtype, splits=splits, progress=progress, notify=say
-        )
+        report = trained.export(out, sparse=sparse, dtype=dtype, details=True, test=test, progress=progress, notify=say)
     if as_json:
-        print_json({"run": str(run), "out": str(out), **report})
+        print_json({"run": str(run), **report})
         return
     typer.echo(_text(report))
     typer.echo(f"run folder {out}")
@@ -86,18 +82,14 @@ def export(
 
 def _vectors(run: Path, out: Path, form: str, binary: bool, as_json: bool) -> None:
     """Write the tables for other programs, and say which files there are."""
-    from dataclasses import asdict
-
     from dura.runs.api import open as open_run
-    from dura.runs.vectors import export_vectors
 
-    written = export_vectors(open_run(run), out, form, binary=binary, notify=say)  # type: ignore[arg-type]
+    written = open_run(run).export(out, format=form, binary=binary, details=True, notify=say)  # type: ignore[call-overload]
     if as_json:
-        files = [asdict(one) for one in written]
-        print_json({"run": str(run), "out": str(out), "format": form, "files": files})
+        print_json({"run": str(run), **written})
         return
-    for one in written:
-        typer.echo(f"{out / one.file}: {one.table} {' x '.join(map(str, one.shape))}")
+    for one in written["files"]:
+        typer.echo(f"{out / one['file']}: {one['table']} {' x '.join(map(str, one['shape']))}")
 
 
 def _text(report: dict[str, Any]) -> str:

@@ -62,16 +62,12 @@ def score(
     trained = open_run(run, device)
     if facts is None:
         assert head is not None and relation is not None and tail is not None
-        (found,) = trained.scored([(head, relation, tail, time)])
+        (found,) = trained.score([(head, relation, tail, time)], details=True)
         print_json({"run": str(run), **found.to_dict()}) if as_json else typer.echo(str(found))
         return
-    from dura.data.readers import ReadOptions
-    from dura.data.separated import one_character
-    from dura.runs.files import scores
+    from dura.runs.files import fact_options, scores
 
-    options = ReadOptions(
-        columns=columns, separator=None if separator is None else one_character(separator), format=file_format
-    )
+    options = fact_options(columns, separator, file_format)
     deliver(
         lambda progress: scores(trained, facts, options, output=output, notify=say, progress=progress),
         output,

@@ -144,9 +144,7 @@ class Calibration:
         An answer that contradicts the known answer of a functional relation has this probability times the relation's share of
         second answers.
         """
-        p = sigmoid(self.logits(relation, known, total, scores))
-        factor = np.where(self.contradicts(relation, known), np.asarray(self.second)[relation], 1.0)
-        lowered: FloatArray = p * factor[:, None]
+        lowered: FloatArray = sigmoid(self.logits(relation, known, total, scores)) * self.most(relation, known)[:, None]
         return lowered
 
     def told(
@@ -157,17 +155,33 @@ class Calibration:
         `others` [m, k] is how many answers are known to the other question of each fact: that for which the answer is given. A
         fact may contradict one of these too. Then its probability is at most the share of second answers of that question.
         """
-        p, second = self.probabilities(relation, known, total, scores), np.asarray(self.second)
-        against = against_others(self._functional, np.asarray(relation), others)
-        marks: NDArray[np.bool_] = self.contradicts(relation, known)[:, None] | against
-        half = len(second) // 2
-        most = second[(np.asarray(relation) + half) % (2 * half)][:, None]
-        return np.where(against, np.minimum(p, most), p), marks
+        return self._lowered(relation, known, sigmoid(self.logits(relation, known, total, scores)), others)
+
+    def _lowered(
+        self, relation: IntArray, known: IntArray, p: FloatArray, others: IntArray
+    ) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """The rule for contradictions: probabilities [m, k] after it, and which facts are marked. See `told`."""
+        relation, known = np.asarray(relation)[:, None], np.asarray(known)[:, None]
+        lowered = np.minimum(p * self.most(relation, known), self.most(self._other(relation), others))
+        return lowered, self.either_contradicts(relation, known, others)
+
+    def either_contradicts(self, relation: IntArray, known: IntArray, others: IntArray) -> NDArray[np.bool_]:
+        """Whether new facts contradict a known answer to one of their two questions. See `told`; the arrays are broadcast."""
+        return self.contradicts(relation, known) | self.contradicts(self._other(relation), others)
+
+    def _other(self, relation: IntArray) -> IntArray:
+        """The relation of the other question of a fact."""
+        return (relation + len(self.second) // 2) % len(self.second)
 
     def contradicts(self, relation: IntArray, known: IntArray) -> NDArray[np.bool_]:
-        """Whether a new answer contradicts a known one [m]: the relation is functional, and the question has a known answer."""
+        """Whether a new answer contradicts a known one: the relation is functional, and the question has a known answer."""
         marked: NDArray[np.bool_] = self._functional[relation] & (np.asarray(known) > 0)
         return marked
+
+    def most(self, relation: IntArray, known: IntArray) -> FloatArray:
+        """The largest probability that a new answer can have: the share of second answers if it contradicts a known one."""
+        found: FloatArray = np.where(self.contradicts(relation, known), np.asarray(self.second)[relation], 1.0)
+        return found
 
     @cached_property
     def _functional(self) -> NDArray[np.bool_]:
@@ -193,6 +207,18 @@ class Calibration:
         """The probability [m] that a fact is true rather than a random alternative, with even odds before its score is seen."""
         z = self.fact_weights[0] + self.fact_weights[1] * np.asarray(scores, dtype=np.float64)
         return sigmoid(self.facts.logits(np.asarray(relation), z))
+
+    def facts_told(
+        self, relation: IntArray, scores: FloatArray, known: IntArray, others: IntArray
+    ) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """The probability [m] of each given fact as users see it, and whether it contradicts a known answer.
+
+        The rule is that of answers. `known` and `others` [m] are how many answers are known to the two questions of each fact. Only
+        new facts may be marked.
+        """
+        p = self.fact_probabilities(relation, scores)
+        lowered, marks = self._lowered(relation, known, p[:, None], others[:, None])
+        return lowered[:, 0], marks[:, 0]
 
     # -- the file -------------------------------------------------------------------------------------------------
 

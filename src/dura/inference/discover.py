@@ -1,7 +1,7 @@
 """Discover: the best missing facts of a whole graph, exactly, in blocks.
 
-Every question (h, r, ?) and (?, r, t) is asked, and the best facts so far are kept. Nothing of size |E|², |E|·|R| or larger is ever
-in memory. A fact that is found from both sides is one fact with the larger value.
+The questions (h, r, ?) and (?, r, t) of a `Search` are asked, and the best facts so far are kept. Nothing of size |E|², |E|·|R| or
+larger is ever in memory. A fact that is found from both sides is one fact with the larger value.
 
 The value of an answer is comparable between questions (see `Value`). A question that cannot have an answer above the worst fact
 that is kept is not scored at all.
@@ -10,7 +10,7 @@ that is kept is not scored at all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -70,9 +70,7 @@ class Probable:
 
     def most(self, relation: IntArray, known: IntArray) -> FloatArray:
         """A second answer of a functional relation has no more than the relation's share of second answers."""
-        return np.where(
-            self.calibration.contradicts(relation, known), np.asarray(self.calibration.second)[relation], 1.0
-        )
+        return self.calibration.most(relation, known)
 
     def total(self, scores: Tensor, known: Questions) -> FloatArray:
         """The total over new answers."""
@@ -96,7 +94,7 @@ class Search:
     top: int = 1000
     time: int | None = None
     in_range: bool = True
-    """Only heads that training facts have with the relation, and only tails that they have with it."""
+    """Ask only about heads and tails that training facts have with the relation. Answers are these, and entities like them."""
     loops: bool = False
     """Also facts whose head is their tail. Many models find them plausible for every relation that is nearly symmetric."""
     typed: NDArray[np.bool_] | None = None
@@ -115,6 +113,8 @@ class Best:
 
     value: FloatArray
     facts: IntArray
+    asked: int = 0
+    """How many questions were asked."""
 
     def merge(self, value: FloatArray, facts: IntArray, top: int) -> Best:
         """The `top` best of these and other facts. A fact that comes twice has its larger value."""
@@ -152,7 +152,7 @@ def discover(
                     best = best.merge(*found, search.top)
                 done += len(every[a : a + asking.size])
                 progress(done, total)
-    return best
+    return replace(best, asked=total)
 
 
 @dataclass(frozen=True)
@@ -163,6 +163,8 @@ class _Asking:
     graph: Graph
     search: Search
     value: Value
+    _latest: dict[int, IntArray] = field(default_factory=dict)
+    """The answers of the relation that was asked last."""
 
     @property
     def size(self) -> int:
@@ -179,9 +181,11 @@ class _Asking:
         return sum(len(self.heads(direction)) for direction in self.directions())
 
     def heads(self, direction: int) -> IntArray:
-        """The entities that the questions of a relation start from: the answers of its reciprocal."""
+        """The entities that the questions of a relation start from: those that answer its reciprocal."""
+        if not self.search.in_range:
+            return np.arange(self.model.sizes.entities)
         relations = len(self.graph.relations)
-        return self._answers((direction + relations) % (2 * relations))
+        return self.graph.ranges.of_relation((direction + relations) % (2 * relations))
 
     def _times(self, head: IntArray) -> IntArray | None:
         return None if self.search.time is None else np.full(len(head), self.search.time, dtype=np.int64)
@@ -249,10 +253,14 @@ class _Asking:
         return self.value.most(other, self.graph.holding(answers, other, self._times(answers)))
 
     def _answers(self, direction: int) -> IntArray:
-        """The entities that may answer a relation's questions."""
-        if self.search.in_range:
-            return self.graph.ranges.of_relation(direction)
-        return np.arange(self.model.sizes.entities)
+        """The entities that may answer a relation's questions, in ascending order."""
+        if not self.search.in_range:
+            return np.arange(self.model.sizes.entities)
+        if direction not in self._latest:  # blocks come relation by relation
+            self._latest.clear()
+            ranges = self.graph.ranges
+            self._latest[direction] = np.sort(np.append(ranges.of_relation(direction), ranges.alike(direction)))
+        return self._latest[direction]
 
     def _facts(self, asked: IntArray, direction: int, answer: IntArray) -> IntArray:
         """The facts [n, 3] of questions and answers."""

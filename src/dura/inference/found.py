@@ -97,4 +97,5 @@ def _line(number: int, fact: Mapping[str, Any]) -> str:
     numbers = [
         f"{title} {value:.3g}" for title, value in fact.items() if isinstance(value, float) and not np.isnan(value)
     ]
-    return printable(f"{number:>4}.  ({', '.join(parts)})  {'  '.join(numbers)}")
+    mark = "  (contradicts a known answer)" if fact.get("contradicts") else ""
+    return printable(f"{number:>4}.  ({', '.join(parts)})  {'  '.join(numbers)}{mark}")

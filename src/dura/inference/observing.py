@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dura.data.graph import Graph
-from dura.data.questions import Questions
+from dura.data.questions import Questions, reciprocal
 from dura.inference.calibration import totals
 from dura.inference.predict import check_finite
 from dura.inference.score import score_facts
@@ -205,6 +205,10 @@ class Pairs:
     relation: IntArray
     scores: FloatArray
     true: NDArray[np.bool_]
+    known: IntArray
+    """How many other answers train and valid have to the question for the tail."""
+    others: IntArray
+    """The same for the head."""
 
 
 def pairs(model: Model, graph: Graph, split: Split, *, most: int = MOST, seed: int = 0) -> Pairs:
@@ -216,10 +220,16 @@ def pairs(model: Model, graph: Graph, split: Split, *, most: int = MOST, seed: i
     others = facts.copy()
     side = np.where(rng.random(len(facts)) < 0.5, 0, 2)
     others[np.arange(len(facts)), side] = rng.integers(graph.sizes.entities, size=len(facts))
-    others = others[~_is_known(_before_test(graph), others) & (others != facts).any(axis=1)]
+    before = _before_test(graph)
+    others = others[~_is_known(before, others) & (others != facts).any(axis=1)]
     every = np.concatenate([facts, others])
     scores = score_facts(model, *(torch.from_numpy(column.copy()) for column in every.T))
-    return Pairs(every[:, 1], scores.double().numpy(), np.arange(len(every)) < len(facts))
+    own = _is_known(before, every).astype(np.int64)
+    counts = (
+        before.counted(asked[:, 0], asked[:, 1], asked[:, 3] if asked.shape[1] > 3 else None) - own
+        for asked in (every, reciprocal(every, len(graph.relations)))
+    )
+    return Pairs(every[:, 1], scores.double().numpy(), np.arange(len(every)) < len(facts), *counts)
 
 
 def _is_known(known: Questions, facts: IntArray) -> NDArray[np.bool_]:

@@ -122,7 +122,7 @@ def measure(
     there = np.isfinite(seen.scores[:, :10])
     true = seen.true[:, :10]
     facts = pairs(model, graph, "test", most=most, seed=1)
-    after = calibration.fact_probabilities(facts.relation, facts.scores)
+    after, _ = calibration.facts_told(facts.relation, facts.scores, facts.known, facts.others)
     marked = there & marks
     return Measured(
         top10=Compared(Reliability.of(raw[there], true[there]), Reliability.of(p[there], true[there])),

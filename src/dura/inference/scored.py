@@ -32,7 +32,8 @@ BLOCK = 1 << 10
 class ScoredFact:
     """A fact by names, with its score. `known` if the graph holds it in any split or a person accepted it, at its time.
 
-    `rejected` if a person rejected it. `probability` is None if the run is not calibrated.
+    `rejected` if a person rejected it. `probability` is None if the run is not calibrated. `contradicts` if a known answer to one
+    of its two questions speaks against it; a known fact is never marked.
     """
 
     head: str
@@ -43,16 +44,19 @@ class ScoredFact:
     known: bool
     probability: float | None = None
     rejected: bool = False
+    contradicts: bool = False
 
     def __str__(self) -> str:
         parts = [self.head, self.relation, self.tail, *([self.time] if self.time else [])]
         chance = "" if self.probability is None else f"  {self.probability:.3f}"
-        marks = ("  (known)" if self.known else "") + ("  (rejected)" if self.rejected else "")
+        notes = {"known": self.known, "rejected": self.rejected, "contradicts a known answer": self.contradicts}
+        marks = "".join(f"  ({note})" for note, there in notes.items() if there)
         return printable(f"{self.score:8.3f}{chance}  ({', '.join(parts)}){marks}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values. The time and the probability only if they are there."""
-        return {key: value for key, value in vars(self).items() if value is not None}
+        """Plain values. The time only if there is one; the probability and `contradicts` only if the run is calibrated."""
+        left_out = {"contradicts"} if self.probability is None else set()
+        return {key: value for key, value in vars(self).items() if value is not None and key not in left_out}
 
 
 def as_fact(fact: object) -> Fact:
@@ -96,10 +100,20 @@ def scored(model: Model, graph: Graph, ids: IntArray, calibration: Calibration |
     columns = (graph.entities.names(head), graph.relations.names(relation), graph.entities.names(tail), times)
     scores = scores_of(model, graph, ids)
     chances: list[float | None] = [None] * len(ids)
+    marks = np.zeros(len(ids), dtype=bool)
     if calibration is not None:
-        chances = [*calibration.fact_probabilities(relation, np.array(scores)).tolist()]
-    rows = zip(*columns, scores, known.tolist(), chances, rejected.tolist(), strict=True)
+        plain = calibration.fact_probabilities(relation, np.array(scores))
+        p, marks = calibration.facts_told(relation, np.array(scores), *held_by_both(graph, ids))
+        chances, marks = [*np.where(known, plain, p).tolist()], marks & ~known
+    rows = zip(*columns, scores, known.tolist(), chances, rejected.tolist(), marks.tolist(), strict=True)
     return [ScoredFact(h, r, t, moment or None, *rest) for h, r, t, moment, *rest in rows]
+
+
+def held_by_both(graph: Graph, ids: IntArray) -> tuple[IntArray, IntArray]:
+    """How many answers are known to the two questions of each fact [n, 4]: the one for its tail and the one for its head."""
+    head, relation, tail, time = ids.T
+    times = None if graph.times is None else time
+    return graph.holding(head, relation, times), graph.holding(tail, relation + len(graph.relations), times)
 
 
 def _among(graph: Graph, ids: IntArray, questions: Questions) -> NDArray[np.bool_]:

@@ -33,7 +33,7 @@ from dura.training.progress import Interrupted
 from dura.types import BadInput, DuraError, IntArray
 
 if TYPE_CHECKING:
-    from dura.runs.trained import Trained
+    from dura.runs.exploring import Exploring
 
 FOLDER = "audit"
 """Where the audit of a run is kept, in its folder."""
@@ -54,7 +54,7 @@ class Plan:
 
 
 def audit(
-    trained: Trained,
+    trained: Exploring,
     *,
     folds: int = 5,
     top: int = 100,
@@ -62,9 +62,9 @@ def audit(
     seed: int = 0,
     pairs: bool = False,
     jobs: int = 1,
-    folder: Path | None = None,
-    progress: Bar = lambda *_: None,
-    stopped: Stopped = lambda: False,
+    folder: str | Path | None = None,
+    progress: Bar | None = None,
+    stopped: Stopped | None = None,
 ) -> Found:
     """The `top` least plausible training facts, most doubtful first. Facts that people have accepted are left out."""
     refuse_combined(trained.model, "trained again to audit its facts")
@@ -76,7 +76,7 @@ def audit(
     with ExitStack() as stack:
         if folder is None and trained.path is None:
             folder = Path(stack.enter_context(TemporaryDirectory())) / "audit"
-        place = folder or cast(Path, trained.path) / FOLDER
+        place = Path(folder or cast(Path, trained.path) / FOLDER)
         fold, judged = cross_fitted(
             trained.experiment,
             trained.graph,
@@ -84,8 +84,8 @@ def audit(
             place,
             run=trained.path,
             jobs=jobs,
-            progress=progress,
-            stopped=stopped,
+            progress=progress or (lambda *_: None),
+            stopped=stopped or (lambda: False),
         )
     return _found(trained.graph, plan, fold, judged, top)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from dura.records import Missing, RunFolder, disk_error
+from dura.records import Damage, Missing, RunFolder, disk_error
 from dura.types import BadInput, Notice
 
 if TYPE_CHECKING:
@@ -144,12 +145,23 @@ def read_calibration(path: Path, checkpoint: str) -> Calibration | None:
     return found
 
 
+def carry(trained: Trained, out: Path) -> None:
+    """Keep the calibration of a run in a copy of it that has the same tables. A damaged one is left behind."""
+    from dura.training.checkpoint import Checkpoints
+
+    with suppress(Damage):
+        if (found := trained.calibration) is not None:
+            replace(found, checkpoint=Checkpoints(out / "checkpoints").digest()).write(out)
+
+
 def again(trained: Trained, out: Path | None) -> str | None:
-    """The sentence for a new run that was made from a calibrated one. None if that one is not calibrated."""
+    """The sentence for a new run that was made from a calibrated one. None if there is nothing to say."""
     from dura.inference.calibration import FILE
 
     kept = trained.path is not None and (trained.path / FILE).exists()
     if not kept and vars(trained).get("calibration") is None:
+        return None
+    if out is not None and (out / FILE).exists():
         return None
     how = "call its calibrate()" if out is None else f"run: dura calibrate {out}"
     return f"the run is calibrated, but the new one is not, so its answers have no probabilities yet; {how}"

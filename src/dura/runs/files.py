@@ -13,6 +13,7 @@ from dura import world
 from dura.data.appending import APPENDERS, STANDARD_OUTPUT, Schema, appending, check_output
 from dura.data.opening import STANDARD_INPUT, name_of
 from dura.data.readers import ReadOptions
+from dura.data.separated import one_character
 from dura.data.streams import fact_rows, question_rows
 from dura.inference.answers import Answers, TimeAnswers, Wanted
 from dura.inference.asking import Reply, replies
@@ -20,7 +21,8 @@ from dura.inference.scored import ScoredFact, score_rows
 from dura.types import BadInput
 
 if TYPE_CHECKING:
-    from dura.runs.trained import Trained
+    from dura.data.readers import ColumnChoice
+    from dura.runs.answering import Answering
 
 TOLD = 100
 """How many bad rows are told one by one. All are counted."""
@@ -86,7 +88,7 @@ class Stream:
 
 
 def answers(
-    trained: Trained,
+    trained: Answering,
     source: str | Path,
     wanted: Wanted,
     *,
@@ -107,7 +109,7 @@ def answers(
 
 
 def scores(
-    trained: Trained,
+    trained: Answering,
     source: str | Path,
     options: ReadOptions | None = None,
     *,
@@ -121,7 +123,12 @@ def scores(
     return Stream(path, found, _score_columns(trained), _score_row, notify, progress)
 
 
-def _explained(trained: Trained, reply: Reply) -> Reply:
+def fact_options(columns: ColumnChoice | None, separator: str | None, form: str) -> ReadOptions:
+    """How a file of facts is read: its columns, what separates fields (a character, or a word such as tab), and its format."""
+    return ReadOptions(columns=columns, separator=None if separator is None else one_character(separator), format=form)
+
+
+def _explained(trained: Answering, reply: Reply) -> Reply:
     """The reply with explanations, if it has answers that are entities."""
     found = reply.found
     return replace(reply, found=trained.explained(found)) if isinstance(found, Answers) else reply
@@ -136,21 +143,21 @@ def _checked(source: str | Path, output: Path | None) -> Path:
     return path
 
 
-def _fact_columns(trained: Trained) -> dict[str, type[pl.DataType]]:
+def _fact_columns(trained: Answering) -> dict[str, type[pl.DataType]]:
     return dict.fromkeys(["head", "relation", "tail", *(["time"] if trained.graph.times else [])], pl.String)
 
 
-def _answer_columns(trained: Trained) -> Schema:
+def _answer_columns(trained: Answering) -> Schema:
     more = {"score": pl.Float64, "rank": pl.Int64, "known": pl.Boolean, "label": pl.String}
     if trained.calibration is not None:
         more |= {"probability": pl.Float64, "contradicts": pl.Boolean}
     return {"line": pl.Int64, "asked": pl.String, **_fact_columns(trained), **more}
 
 
-def _score_columns(trained: Trained) -> Schema:
+def _score_columns(trained: Answering) -> Schema:
     more: dict[str, type[pl.DataType]] = {"score": pl.Float64, "known": pl.Boolean, "rejected": pl.Boolean}
     if trained.calibration is not None:
-        more["probability"] = pl.Float64
+        more |= {"probability": pl.Float64, "contradicts": pl.Boolean}
     return {"line": pl.Int64, **_fact_columns(trained), **more}
 
 

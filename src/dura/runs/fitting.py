@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dura import world
 from dura.config import Experiment
 from dura.data.graph import Graph
+from dura.runs.build import build, complete
 from dura.runs.choices import Choices
 from dura.runs.defaults import Outline, applies, fit_to, summary
 from dura.runs.minutes import check_minutes, within
@@ -57,7 +58,10 @@ def fitted(
         experiment = fit_to(experiment, outline := Outline.of(graph), choices.chosen)
     if clock.limited and experiment.training.batch == "auto":
         raise BadInput("--minutes needs a number of questions per step: leave out --batch auto")
-    if own and world.size() == 1 and searched(experiment, graph, choices.chosen):
+    search = own and world.size() == 1 and searched(experiment, graph, choices.chosen)
+    if search or clock.limited:
+        build(complete(experiment), graph.sizes)  # a wrong setting is refused before anything is tried
+    if search:
         experiment, sentence = find_weight(experiment, graph, attempt, tell, SEARCHING * clock.left)
         said.append(sentence)
     if clock.limited:

@@ -27,6 +27,7 @@ from dura.tables import Table
 from dura.types import BadInput, DuraError, IntArray
 
 if TYPE_CHECKING:
+    from dura.runs.exploring import Exploring
     from dura.runs.trained import Trained
 
 FORMAT = 1
@@ -167,7 +168,7 @@ def _write(folder: Path, links: Links, about: dict[str, Any]) -> None:
     write_atomic(folder / "index.json", (json.dumps(about, indent=2) + "\n").encode())
 
 
-def open_index(trained: Trained) -> Nearest:
+def open_index(trained: Exploring) -> Nearest:
     """The index of a run. A missing or damaged one, and one of other tables, is an error."""
     folder = None if trained.path is None else trained.path / FOLDER
     if folder is None or not (folder / "index.json").is_file():

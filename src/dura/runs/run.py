@@ -83,6 +83,7 @@ def start_run(
         tried = partial(best_mrr, stopped=stopped)
         experiment, said = world.together(lambda: fitted(experiment, graph, choices, clock, tried, say))
         with _listening(experiment, graph.name, graph.name, folder, progress, trackers) as listeners:
+            tell(listeners if progress else (), *said)
             return train(experiment, graph, folder, listeners=listeners, stopped=stopped, job=job, said=said)
 
 
@@ -175,12 +176,13 @@ def train(
     """
     experiment, said = complete(experiment), list(said)
     join_for(experiment)
+    tell(listeners, *experiment.training.remarks())
     if experiment.training.batch == "auto":
         world.together(refuse_auto)
         encode_ahead(experiment, graph, partial(tell, listeners))
         experiment, measured = settle(experiment, graph)
+        tell(listeners, measured)
         said.append(measured)
-    tell(listeners, *experiment.training.remarks(), *said)
     agree_on(experiment, graph)
     started = Start(experiment, graph, listeners, stopped)
     if out is None:

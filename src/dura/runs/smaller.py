@@ -7,14 +7,33 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dura.records import RunFolder
-from dura.runs.calibrations import again
-from dura.runs.export import bytes_of, zeros
+from dura.runs.calibrations import again, carry
+from dura.runs.export import bytes_of, export, zeros
 from dura.runs.trained import Trained, open_run
 from dura.tables.packed import NumberType
 from dura.types import Split
 
 if TYPE_CHECKING:
     from dura.evaluation import Result
+
+
+def export_run(
+    trained: Trained,
+    path: Path,
+    *,
+    sparse: float | None = None,
+    dtype: NumberType = "float32",
+    notify: Callable[[str], None] | None = None,
+) -> Path:
+    """Write a copy of a run. If its tables are the same, it keeps the calibration. `notify` is told if it has to be made again."""
+    folder = export(
+        trained.model, trained.graph, trained.experiment, path, source=trained.path, sparse=sparse, dtype=dtype
+    )
+    if sparse is None and dtype == "float32":
+        carry(trained, folder.path)
+    if notify is not None and (sentence := again(trained, folder.path)):
+        notify(sentence)
+    return folder.path
 
 
 def export_and_measure(
@@ -32,9 +51,7 @@ def export_and_measure(
     Returns plain values: the bytes of the tables and of the folder, and the metrics on each split that has facts, all before and
     after. They are also added to the records of the exported run. `notify` is told if the copy has to be calibrated again.
     """
-    trained.export(path, sparse=sparse, dtype=dtype)
-    if notify is not None and (sentence := again(trained, path)):
-        notify(sentence)
+    export_run(trained, path, sparse=sparse, dtype=dtype, notify=notify)
     folder = RunFolder.open(path)
     exported = open_run(path)
     splits = [split for split in splits if len(trained.graph.facts(split))]

@@ -37,7 +37,7 @@ LONGER = 1.5
 """The long training must have this many times the epochs of a short one, or the search is not worth its time."""
 MOST_QUESTIONS = 1_000_000
 """Graphs with more questions than this keep the weight that they have: a short training would take too long."""
-FEWEST_VALID, MOST_VALID = 20, 5000
+FEWEST_VALID, MOST_VALID = 100, 5000
 """How many valid facts judge a weight."""
 
 

@@ -20,6 +20,7 @@ from dura.data.loading import anchored, load_dated, load_graph
 from dura.data.stored import store
 from dura.records import disk_error
 from dura.runs.choices import Choices
+from dura.runs.defaults import Outline, fit_to
 from dura.sweeps.clock import Clock
 from dura.sweeps.found import Found
 from dura.sweeps.journal import Journal
@@ -60,7 +61,8 @@ def sweep_within(
         source = wanted[0].start.graph
     if not len(graph.valid):
         raise BadInput(f"a sweep compares trials on the valid split, but the graph {graph.name!r} has no valid facts")
-    bases = [_base(choice.experiment(dated=graph.times is not None, graph=source)) for choice in wanted]
+    outline, dated = Outline.of(graph), graph.times is not None
+    bases = [_base(fit_to(choice.experiment(dated=dated, graph=source), outline, choice.chosen)) for choice in wanted]
     folder = out(graph.name) if callable(out) else out
     check_free(folder)
     try:

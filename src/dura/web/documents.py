@@ -61,7 +61,9 @@ class ScoredDocument(BaseModel):
     time: str | None = None
     score: float
     known: bool
-    probability: float | None = None
+    rejected: bool
+    probability: float | None = Field(None, description="Only if the run is calibrated.")
+    contradicts: bool | None = Field(None, description="Whether a known answer speaks against it.")
 
 
 class ManyScoredDocument(BaseModel):

@@ -26,7 +26,7 @@ _QUESTION = {"head": "Berlin", "relation": "located_in"}
 _FACT = {**_QUESTION, "tail": "Germany"}
 _ANSWER = {"entity": "Germany", "score": 7.31, "rank": 1, "known": False, "label": "Germany", "probability": 0.93}
 _ANSWERS = {"question": _QUESTION, "answers": [_ANSWER]}
-_SCORED = {**_FACT, "score": 7.31, "known": True}
+_SCORED = {**_FACT, "score": 7.31, "known": True, "rejected": False, "probability": 0.98, "contradicts": False}
 _MISS = {"error": "the entity 'Berln' is not in this graph; did you mean 'Berlin'?"}
 _DECIDED = {**_FACT, "decision": "accept"}
 

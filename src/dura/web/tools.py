@@ -232,7 +232,8 @@ TOOLS = (
     ),
     Tool(
         "score",
-        "How plausible one complete fact is to the model, and whether the graph already holds it.",
+        "How plausible one complete fact is to the model, and whether the graph already holds it. `contradicts`: a known "
+        "fact speaks against it.",
         forms.FactFields,
         documents.ScoredDocument,
         _score,
