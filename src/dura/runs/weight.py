@@ -29,7 +29,7 @@ FACTOR, MOST_TRIALS = 3.0, 5
 """Neighbouring weights, and how many are tried at most."""
 HEAVIER = 1.5
 """The weight of the long training, as a multiple of the best weight of the short ones."""
-RANK, MATRICES, SAMPLES = 64, 32, 512
+RANK, MATRICES, SAMPLES = 128, 50, 512
 """The rank of short trainings, that of models whose relations are matrices, and how many entities they draw."""
 STEPS, FEWEST_EPOCHS, MOST_EPOCHS = 4000, 4, 60
 """A short training has this many steps, in 4 to 60 epochs."""
