@@ -143,6 +143,25 @@ def test_the_weight_comes_from_short_trainings(graph: Graph) -> None:
     assert f"{len(asked)} short trainings" in said
 
 
+def test_trainings_of_the_search_are_shorter_if_time_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = load("umls")
+    experiment = fit_to(choose(None), Outline.of(graph), [])
+    monkeypatch.setattr(weight, "epoch_seconds", lambda *_: 1.0)
+    monkeypatch.setattr(weight, "valid_seconds", lambda *_: 0.5)
+    asked: list[int] = []
+
+    def attempt(short: Experiment, _: Graph) -> float:
+        asked.append(short.training.epochs)
+        return 0.5
+
+    find_weight(experiment, graph, attempt, seconds=30)
+    assert set(asked) == {9}
+    asked.clear()
+    same, said = find_weight(experiment, graph, attempt, seconds=5)
+    assert (same, asked) == (experiment, [])
+    assert said == "regularizer.weight stays at 0.01: there is no time to search for a better one"
+
+
 def test_a_weight_is_searched_only_if_it_is_worth_it() -> None:
     graph = load("umls")
     experiment = fit_to(choose(None), Outline.of(graph), [])

@@ -19,20 +19,23 @@ from dura.data.graph import Graph
 from dura.registry import Value
 from dura.runs.build import complete
 from dura.runs.defaults import applies
+from dura.runs.timing import epoch_seconds, valid_seconds
 from dura.words import duration
 
 Attempt = Callable[[Experiment, Graph], float]
 """Trains an experiment that is not kept, and returns its best valid MRR."""
 Tell = Callable[[str], None]
 
-FACTOR, MOST_TRIALS = 3.0, 5
-"""Neighbouring weights, and how many are tried at most."""
+FACTOR, USUAL, MOST_TRIALS = 3.0, 3, 5
+"""How far neighbouring weights are apart, how many are usually tried, and how many at most."""
 HEAVIER = 1.5
 """The weight of the long training, as a multiple of the best weight of the short ones."""
 RANK, MATRICES, SAMPLES = 128, 50, 512
 """The rank of short trainings, that of models whose relations are matrices, and how many entities they draw."""
 STEPS, FEWEST_EPOCHS, MOST_EPOCHS = 4000, 4, 60
 """A short training has this many steps, in 4 to 60 epochs."""
+LEAST_EPOCHS = 2
+"""With less time than for this many epochs per training, there is no search."""
 LONGER = 1.5
 """The long training must have this many times the epochs of a short one, or the search is not worth its time."""
 MOST_QUESTIONS = 1_000_000
@@ -64,9 +67,16 @@ def searched(experiment: Experiment, graph: Graph, chosen: Collection[str]) -> b
 def find_weight(
     experiment: Experiment, graph: Graph, attempt: Attempt, tell: Tell = lambda _: None, seconds: float = math.inf
 ) -> tuple[Experiment, str]:
-    """The experiment with a better weight, and a sentence about it. No trial begins if it might end after `seconds`."""
+    """The experiment with a better weight, and a sentence about it. If `seconds` are few, trainings are shorter still."""
     short, began = shortened(experiment, graph), time.monotonic()
     some = part_of_valid(graph, MOST_VALID, experiment.training.seed)
+    if seconds < math.inf:
+        epoch = epoch_seconds(short, graph)
+        affordable = int((seconds / USUAL - valid_seconds(short, some)) / max(1e-9, epoch))
+        if affordable < LEAST_EPOCHS:
+            kept = complete(experiment).regularizer.options["weight"]
+            return experiment, f"regularizer.weight stays at {kept}: there is no time to search for a better one"
+        short = _long(short, min(affordable, short.training.epochs))
 
     def judged(weight: float) -> float | None:
         spent = time.monotonic() - began
@@ -96,14 +106,18 @@ def shortened(experiment: Experiment, graph: Graph) -> Experiment:
     small = MATRICES if "rescal" in experiment.model.name else RANK
     values: dict[str, Value] = {
         "model.rank": min(small, int(str(complete(experiment).model.options["rank"]))),
-        "training.epochs": epochs,
-        "training.anneal": epochs // 2,
-        "training.validate_every": epochs,
         "training.patience": 0,
     }
     if experiment.candidates.name == "sample":
         values |= {"candidates.samples": SAMPLES, "candidates.exact": 0, "candidates.growth": 1.0}
-    return experiment.with_values(values)
+    return _long(experiment.with_values(values), epochs)
+
+
+def _long(experiment: Experiment, epochs: int) -> Experiment:
+    """The experiment with this many epochs, validated at its end."""
+    return experiment.with_values(
+        {"training.epochs": epochs, "training.anneal": epochs // 2, "training.validate_every": epochs}
+    )
 
 
 def climb(start: float, judged: Callable[[float], float | None], tried: dict[float, float]) -> None:
