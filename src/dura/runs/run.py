@@ -83,7 +83,7 @@ def start_run(
         tried = partial(best_mrr, stopped=stopped)
         experiment, said = world.together(lambda: fitted(experiment, graph, choices, clock, tried, say))
         with _listening(experiment, graph.name, graph.name, folder, progress, trackers) as listeners:
-            tell(listeners if progress else (), *said)
+            tell(listeners if progress and world.leads() else (), *said)
             return train(experiment, graph, folder, listeners=listeners, stopped=stopped, job=job, said=said)
 
 
