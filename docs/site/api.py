@@ -24,7 +24,7 @@ def public(exclude: tuple[str, ...] = ("__version__",)) -> str:
     homes = ast.literal_eval(_assigned(package, "_HOMES"))
     parts = ["# dura\n\n" + markdown(ast.get_docstring(package))]
     for name in sorted(names, key=str.lower):
-        node = found(homes.get(name, "dura.types"), name)
+        node = _whole(homes.get(name, "dura.types"), name)
         parts += [f"## {name}\n\n" + "".join(described(node, "dura."))]
     return "\n\n".join(parts)
 
@@ -65,6 +65,22 @@ def found(dotted: str, name: str) -> Function | ast.ClassDef:
         if isinstance(node, ast.ImportFrom) and node.module and any(alias.name == name for alias in node.names):
             return found(node.module, name)
     raise SystemExit(f"{name} is not defined in {dotted}")
+
+
+def _whole(dotted: str, name: str) -> Function | ast.ClassDef:
+    """The definition of a name. A class also holds what it inherits from classes of the same package."""
+    node = found(dotted, name)
+    if not isinstance(node, ast.ClassDef):
+        return node
+    ours = {
+        alias.name: line.module
+        for line in ast.walk(module(dotted))
+        if isinstance(line, ast.ImportFrom) and line.module and line.module.startswith(f"{dotted.rpartition('.')[0]}.")
+        for alias in line.names
+    }
+    parts = [_whole(ours[base.id], base.id) for base in node.bases if isinstance(base, ast.Name) and base.id in ours]
+    inherited = [member for part in parts for member in part.body[1:]]  # without the docstring
+    return ast.ClassDef(**{**dict(ast.iter_fields(node)), "body": [*node.body, *inherited]})
 
 
 def _assigned(tree: ast.Module, name: str) -> ast.expr:

@@ -271,7 +271,7 @@ def test_a_run_trains_on_the_questions_drawn_for_its_epoch(monkeypatch: pytest.M
         asked.append(epoch)
         return questions_of(experiment, graph, epoch)
 
-    monkeypatch.setattr("dura.runs.run.questions_of", spy)
+    monkeypatch.setattr("dura.runs.training.questions_of", spy)
     train(quick(**{"training.epochs": 3, "training.patience": 0}), graph)
     assert asked == [None, 0, 1, 2]
 

@@ -85,7 +85,8 @@ def find_weight(
         start = time.monotonic()
         mrr = attempt(short.with_value("regularizer.weight", weight), some)
         took = duration(time.monotonic() - start)
-        tell(f"looking for regularizer.weight: {weight:g} has valid MRR {mrr:.4f} in a short training ({took})")
+        long = f"{HEAVIER * weight:.2g}"  # the weight that would be chosen
+        tell(f"looking for regularizer.weight: {long} has valid MRR {mrr:.4f} in a short training ({took})")
         return mrr
 
     tried: dict[float, float] = {}
