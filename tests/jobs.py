@@ -79,3 +79,10 @@ def tables(run: Path) -> dict[str, torch.Tensor]:
 
 def kinds(run: Path) -> list[str]:
     return [record["kind"] for record in records.RunFolder.open(run).records()]
+
+
+def complaints(text: str) -> list[str]:
+    """The sentences of a process, without the one that says which settings were chosen."""
+    return [
+        line for line in text.splitlines() if line.startswith("dura:") and not line.startswith("dura: settings for")
+    ]

@@ -75,11 +75,13 @@ def test_an_index_says_whether_it_pays_and_is_used_when_asked(run: Path) -> None
     assert [a["entity"] for a in exact["answers"]] == [a["entity"] for a in found["answers"]]
 
 
-def test_the_copy_of_a_calibrated_run_has_to_be_calibrated(run: Path, tmp_path: Path) -> None:
-    assert "calibrate" not in call("export", run, tmp_path / "before", "-q").stderr
+def test_the_packed_copy_of_a_calibrated_run_has_to_be_calibrated(run: Path, tmp_path: Path) -> None:
+    assert "calibrate" not in call("export", run, tmp_path / "before", "--int8", "-q").stderr
     call("calibrate", run, "-q")
-    wanted = f"the new one is not, so its answers have no probabilities yet; run: dura calibrate {tmp_path / 'copy'}\n"
-    assert wanted in call("export", run, tmp_path / "copy", "-q").stderr
+    wanted = f"the new one is not, so its answers have no probabilities yet; run: dura calibrate {tmp_path / 'small'}\n"
+    assert wanted in call("export", run, tmp_path / "small", "--int8", "-q").stderr
+    assert "calibrate" not in call("export", run, tmp_path / "copy", "-q").stderr  # a plain copy keeps it
+    assert (tmp_path / "copy" / "calibration.json").exists()
 
 
 def test_vectors_are_written_for_other_programs(run: Path, tmp_path: Path) -> None:

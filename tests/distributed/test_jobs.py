@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from jobs import COMMON, QUIET, SLOW, done, job, kinds, tables, wait_for_checkpoint, workers
+from jobs import COMMON, QUIET, SLOW, complaints, done, job, kinds, tables, wait_for_checkpoint, workers
 from worlds import free_port
 
 
@@ -94,8 +94,7 @@ def at_odds(tmp_path: Path, *words: list[str], size: tuple[str, str] = ("2", "2"
     told = [process.communicate(timeout=120)[1] for process in running]
     assert all(process.returncode == 2 for process in running), told
     assert not (tmp_path / "run").exists()
-    lines = [line for text in told for line in text.splitlines() if line.startswith("dura:")]
-    return [line for line in lines if not line.startswith("dura: settings for")]  # what process 0 has chosen
+    return [line for text in told for line in complaints(text)]
 
 
 def test_processes_that_disagree_are_refused_before_the_first_step(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import dura
-from jobs import SLOW, tables, wait_for_checkpoint
+from jobs import SLOW, complaints, tables, wait_for_checkpoint
 from worlds import free_port
 
 ADDRESSES = ("10.213.77.1", "10.213.77.2")
@@ -113,7 +113,7 @@ def test_a_link_that_is_cut_for_good_ends_every_process_with_one_sentence(hosts:
     for rank, (process, text) in enumerate(zip(running, told, strict=True)):
         assert process.returncode == 1, text
         assert "Traceback" not in text
-        lines = [line for line in text.splitlines() if line.startswith("dura:")]
+        lines = complaints(text)
         assert (
             len(lines) == 1 and f"process {rank} of 2 stops" in lines[0] and "the last checkpoint is intact" in lines[0]
         )
