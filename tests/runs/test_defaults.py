@@ -19,7 +19,7 @@ from dura.data.graph import Graph
 from dura.models import MODELS
 from dura.records import RunFolder
 from dura.registry import Registry
-from dura.runs import defaults, minutes, weight
+from dura.runs import defaults, weight
 from dura.runs.build import complete
 from dura.runs.choices import Choices, choose
 from dura.runs.defaults import Outline, fit_to, suited
@@ -238,7 +238,7 @@ def test_a_measured_batch_and_minutes_are_refused_together() -> None:
 def test_a_run_in_minutes_keeps_to_them_says_why_and_can_be_repeated(tmp_path: Path) -> None:
     began = time.monotonic()
     trained = dura.fit(load("nations"), minutes=0.2, out=tmp_path / "run", progress=False)
-    assert time.monotonic() - began < 40  # 12 seconds were asked; other tests run at the same time
+    assert time.monotonic() - began < 90  # 12 seconds were asked; other tests run at the same time
     assert trained.evaluate("valid").mrr > 0.6
     said = str(RunFolder.open(tmp_path / "run").records()[0]["auto"])
     assert "settings for 14 entities" in said
@@ -264,10 +264,10 @@ def test_stopping_while_a_weight_is_searched_leaves_no_folder(tmp_path: Path) ->
     assert not (tmp_path / "run").exists()
 
 
-def test_a_folder_that_is_taken_is_refused_before_anything_is_tried(tmp_path: Path) -> None:
+def test_a_folder_that_is_taken_is_refused_before_anything_is_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "file").write_text("mine")
-    began = time.monotonic()
+    monkeypatch.setattr("dura.runs.run.best_mrr", _refuse)
     with pytest.raises(BadInput, match="not an empty folder"):
         start_run(load("umls"), Choices(), out=tmp_path, progress=False)
-    assert time.monotonic() - began < 2
-    assert tuple(sorted(minutes.RANKS)) == minutes.RANKS
