@@ -13,7 +13,7 @@ from dura.data.graph import Graph
 from dura.data.vocabulary import Vocabulary
 from dura.inference.calibrating import _groups, _logistic, _quantiles, calibrate
 from dura.inference.calibration import LEVELS, LOWEST
-from dura.inference.observing import observe, pairs, questions_of_test, questions_of_valid
+from dura.inference.observing import DEEPER, TOP, Deeper, observe, pairs, questions_of_test, questions_of_valid
 from dura.inference.reliability import measure
 from dura.models import MODELS
 from dura.types import BadInput
@@ -160,3 +160,42 @@ def test_answers_that_contradict_what_is_known_about_themselves_do_not_lower_the
     p, marks = calibration.told(relation, known, np.zeros(2), np.array([[1.0, 1.0], [1.0, 1.0]]), others)
     assert marks.tolist() == [[False, True], [False, False]]
     assert p[0, 0] == p[1, 0] == p[1, 1] and p[0, 1] == min(p[0, 0], calibration.second[0])
+
+
+def test_answers_from_deeper_places_stand_for_their_layers() -> None:
+    scores = torch.arange(500.0, 0.0, -1.0).repeat(3, 1)  # entity e has place e
+    true, depth = torch.tensor([200, 5, 3]), torch.tensor([400, 400, 20])
+    found = Deeper.of(scores, true, depth)
+    there = torch.isfinite(found.scores)
+    assert there.sum(1).tolist() == [DEEPER + 1, DEEPER, 0]
+    assert float(found.stands[1][there[1]].sum()) == 400 - TOP
+    assert found.entity[0][found.stands[0] == 1].tolist()[-1] == 200  # the true answer stands for itself
+    assert (500 - found.scores[there] == found.entity[there]).all() and int(found.entity[1][there[1]].min()) >= TOP
+    everything = Deeper.of(scores[:, :30], torch.tensor([7, 7, 7]), depth)  # deeper than there are entities
+    assert int(everything.entity.max()) < 30 and torch.isfinite(everything.scores)[:2].sum() == 20
+
+
+def test_a_question_with_hundreds_of_missing_answers_has_honest_probabilities_far_below_its_best_ones() -> None:
+    """Of the best answers to (?, member, club) nearly all are true, of those at place 600 few are: the probabilities say so."""
+    rng = np.random.default_rng(3)
+    quality = rng.normal(size=3000)
+    members = rng.permutation(np.flatnonzero(rng.random(3000) < 1 / (1 + np.exp(-3 * (quality - 1))))) + 1
+    facts = np.stack([members, 0 * members, 0 * members], axis=1).astype(np.int32)
+    names = Vocabulary(f"e{i:04d}" for i in range(3001)), Vocabulary(["member"])
+    third = len(facts) // 3
+    graph = Graph("club", *names, facts[:third], facts[third : 2 * third], facts[2 * third :])
+    model = built("distmult", graph.sizes, rank=1, seed=2).float()
+    with torch.no_grad():
+        for table in model.parameters():
+            table.fill_(1.0)
+        model.target_table[1:, 0] = torch.from_numpy(quality).float()
+    calibration = calibrate(model, graph)
+    known = np.concatenate([graph.train, graph.valid])[:, 0] - 1
+    new = np.setdiff1d(np.arange(3000), known)
+    new = new[np.argsort(-quality[new])]
+    scores = torch.from_numpy(quality[new]).float()[None]
+    p = calibration.probabilities(np.array([1]), np.array([len(known)]), calibration.total(scores), scores.numpy())[0]
+    true = np.isin(new, graph.test[:, 0] - 1)
+    assert true[:30].mean() > 2 * true[200:600].mean() > 0
+    for a, b in ((0, 50), (50, 200), (200, 600)):
+        assert p[a:b].mean() == pytest.approx(true[a:b].mean(), abs=0.1)

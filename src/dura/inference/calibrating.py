@@ -16,6 +16,7 @@ from dura.data.categories import relation_categories
 from dura.data.graph import Graph
 from dura.data.questions import Questions
 from dura.inference.calibration import (
+    CLOSEST,
     LEVELS,
     LOWEST,
     Calibration,
@@ -28,6 +29,7 @@ from dura.inference.calibration import (
     totals,
 )
 from dura.inference.observing import (
+    DEPTH,
     MOST,
     Columns,
     Observed,
@@ -49,8 +51,8 @@ SAMPLE, RANDOM = 1000, 2000
 """How many valid questions decide about the temperature, and how many random questions of each kind are drawn."""
 FLATTEST = 0.01
 """The smallest slope: the order of answers must never change."""
-MOST_HIDDEN = 0.95
-"""The most that an example which looks false counts as true."""
+PENALTY = 0.01
+"""The weight of the squares of weights in a fit."""
 ALL = "all relations"
 
 
@@ -62,12 +64,16 @@ def calibrate(model: Model, graph: Graph, *, checkpoint: str = "", progress: Pro
         )
     _library()
     temperature = fit_temperature(model, graph)
-    seen = observe(model, questions_of_valid(graph, MOST), temperature, progress=progress)
+    asked_of_valid = questions_of_valid(graph, MOST)
+    expected = 1 + asked_of_valid.others * (1 + len(graph.test) / len(graph.valid))  # of true answers
+    depth = np.ceil(DEPTH * expected).astype(np.int64)
+    seen = observe(model, asked_of_valid, temperature, depth=depth, progress=progress)
     if not len(seen.truth):
         raise BadInput("every valid fact of this run is also a train fact, so nothing can be fitted on them")
     second, first, asked = _of_train(graph)
-    weights, answers, levels = _fit_answers(graph, seen, temperature, functional(second, first))
-    fact_weights, facts = _fit_facts(graph, pairs(model, graph, "valid"))
+    single = functional(second, first)
+    weights, answers, levels = _fit_answers(graph, seen, temperature, single)
+    fact_weights, facts = _fit_facts(graph, pairs(model, graph, "valid"), single)
     return Calibration(
         temperature=temperature,
         answer_weights=weights,
@@ -133,8 +139,8 @@ def _fit_answers(
         return np.stack([logit, np.broadcast_to(counted[at][:, None], logit.shape)], axis=-1)
 
     x, y = columns(np.where(there, seen.scores, 0.0))[there], seen.true[there]
-    hidden = _hidden(graph, seen)[relation]
-    each = np.broadcast_to(1.0 / (1 + seen.others)[:, None], there.shape)[there]
+    hidden = np.broadcast_to(_hidden(graph, seen)[:, None], there.shape)[there]
+    each = (seen.stands / (1 + seen.others)[:, None])[there]
     weights = _logistic(x, y, weight=each, hidden=hidden, slopes=(0,))
     scale = _scale(graph, relation, weights[0] + x @ np.array(weights[1:]), y, each, hidden)
     levels = weights[0] + columns(seen.truth[:, None], seen.question)[:, 0] @ np.array(weights[1:])
@@ -142,24 +148,34 @@ def _fit_answers(
 
 
 def _hidden(graph: Graph, seen: Observed) -> FloatArray:
-    """For each relation and direction: how many test facts are expected among the new answers to a question of valid.
+    """For each question of valid [q]: how many test facts are expected among its new answers.
 
     These are true answers that look false here. Valid and test facts were drawn alike, so there are as many as a question of valid
-    has other valid facts, times the size of test next to valid.
+    has other valid facts, times the size of test next to valid. One question is a small sample: its number is moved towards the
+    mean of its group, the more so the less the numbers of a group differ beyond chance (a Poisson number varies as much as its mean).
     """
     ratio = len(graph.test) / len(graph.valid)
     of, _, rows = _groups(graph, seen.relation, np.ones(len(seen.relation), dtype=bool), ENOUGH)
-    # A question with several valid facts is asked for each of them; here it counts once.
-    questions = [np.sum(1.0 / (1 + seen.others[row])) for row in rows]
-    expected: FloatArray = ratio * np.array([len(row) / n - 1 for row, n in zip(rows, questions, strict=True)])[of]
+    mean, own = np.zeros(len(rows)), np.zeros(len(rows))
+    for i, row in enumerate(rows):
+        others = seen.others[row]
+        each = 1.0 / (1 + others)  # a question with several valid facts is asked for each of them; here it counts once
+        mean[i] = np.average(others, weights=each)
+        spread = np.average((others - mean[i]) ** 2, weights=each)
+        own[i] = max(0.0, spread - mean[i]) / spread if spread else 0.0
+    group = np.asarray(of)[seen.relation]
+    expected: FloatArray = ratio * (mean[group] + own[group] * (seen.others - mean[group]))
     return expected
 
 
-def _fit_facts(graph: Graph, seen: Pairs) -> tuple[list[float], Scale]:
-    weights = _logistic(seen.scores[:, None], seen.true, slopes=(0,))
-    # A fact is scored in one direction only, so the reciprocal relations share the maps of the relations.
-    scale = _scale(graph, seen.relation, weights[0] + weights[1] * seen.scores, seen.true)
+def _fit_facts(graph: Graph, seen: Pairs, single: NDArray[np.bool_]) -> tuple[list[float], Scale]:
     half = len(graph.relations)
+    against = (single[seen.relation] & (seen.known > 0)) | (single[seen.relation + half] & (seen.others > 0))
+    keep = ~against if seen.true[~against].any() else np.ones_like(against)  # as for answers, these have a rule of their own
+    relation, scores, true = seen.relation[keep], seen.scores[keep], seen.true[keep]
+    weights = _logistic(scores[:, None], true, slopes=(0,))
+    # A fact is scored in one direction only, so the reciprocal relations share the maps of the relations.
+    scale = _scale(graph, relation, weights[0] + weights[1] * scores, true)
     return weights, Scale(scale.of[:half] * 2, scale.names, scale.a, scale.b)
 
 
@@ -287,29 +303,52 @@ def _logistic(
 ) -> list[float]:
     """Intercept and weights of a logistic regression. Those in `slopes` are at least FLATTEST.
 
-    For each true example, `hidden` examples are true but look false. A second fit counts each false example as true to the degree
-    that the first one expects. The penalty is so small that it only keeps weights finite if the examples can be separated.
+    For each true example, `hidden` examples are true but look false, so a true example looks true with probability 1 / (1 + hidden). The
+    penalty is so small that it only keeps weights finite if the examples can be separated.
     """
     if y.all() or not y.any():  # nothing to tell apart: the smoothed share of true examples
         share = (y.sum() + 1) / (len(y) + 2)
         return [float(np.log(share / (1 - share))), *(FLATTEST if i in slopes else 0.0 for i in range(x.shape[1]))]
     weight = np.ones(len(y)) if weight is None else weight
-    found = _solve(x, y, weight, slopes)
-    if hidden is None or not hidden.any():
-        return found
-    p = sigmoid(found[0] + x @ np.array(found[1:]))
-    degree = np.where(y, 1.0, np.minimum(hidden * p / (1 - p), MOST_HIDDEN))
-    both, labels = np.concatenate([x, x]), np.repeat([True, False], len(y))
-    return _solve(both, labels, np.concatenate([weight * degree, weight * (1 - degree)]), slopes)
-
-
-def _solve(x: NDArray[Any], y: NDArray[np.bool_], weight: FloatArray, slopes: tuple[int, ...]) -> list[float]:
-    from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
-
     mean, spread = x.mean(axis=0), x.std(axis=0)
     spread = np.where(spread > 0, spread, 1.0)
-    fitted = LogisticRegression(C=100.0, max_iter=1000).fit((x - mean) / spread, y, weight)
-    found = fitted.coef_[0] / spread
+    found = _solve((x - mean) / spread, y, weight)
+    if hidden is not None and hidden.any():
+        found = _solve_hidden((x - mean) / spread, y, weight, np.log1p(hidden), found)
+    found[1:] /= spread
     for i in slopes:
-        found[i] = max(found[i], FLATTEST)
-    return [float(fitted.intercept_[0] - found @ mean), *found.tolist()]
+        found[1 + i] = max(found[1 + i], FLATTEST)
+    return [float(found[0] - found[1:] @ mean), *found[1:].tolist()]
+
+
+def _solve(x: NDArray[Any], y: NDArray[np.bool_], weight: FloatArray) -> FloatArray:
+    """Intercept and weights by scikit-learn."""
+    from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+
+    fitted = LogisticRegression(C=1 / PENALTY, max_iter=1000).fit(x, y, weight)
+    return np.append(fitted.intercept_, fitted.coef_[0])
+
+
+def _solve_hidden(
+    x: NDArray[Any], y: NDArray[np.bool_], weight: FloatArray, log_ratio: FloatArray, start: FloatArray
+) -> FloatArray:
+    """The same if only one of exp(log_ratio) true examples looks true: the likelihood of p / exp(log_ratio), from a first fit on."""
+    from scipy.optimize import minimize  # type: ignore[import-untyped]
+
+    ones = np.column_stack([np.ones(len(x)), x])
+    sign = np.where(y, -1.0, 1.0)
+
+    def loss(w: FloatArray) -> tuple[float, FloatArray]:
+        z = ones @ w
+        log_p = -np.logaddexp(0.0, -z)
+        log_seen = np.minimum(log_p - log_ratio, CLOSEST)
+        seen = np.exp(log_seen)
+        each = np.where(y, -log_seen, -np.log1p(-seen))
+        slope = np.where(y, 1.0, seen / (1 - seen)) * sign * -np.expm1(log_p)
+        gradient = ones.T @ (weight * slope)
+        gradient[1:] += PENALTY * w[1:]
+        return float(weight @ each + 0.5 * PENALTY * (w[1:] @ w[1:])), gradient
+
+    found = start.copy()
+    found[0] += float(np.average(log_ratio, weights=weight * y))  # as if no example were hidden
+    return np.asarray(minimize(loss, found, jac=True, method="L-BFGS-B").x)

@@ -30,6 +30,10 @@ BLOCK_BYTES = 2 * 2**20
 """Room for a block of scores. Small blocks stay near the processor, and the heap does not grow with each of them."""
 TOP = 20
 """How many of the best new answers of a question are looked at."""
+DEEPER = 20
+"""How many of the answers below these, if a question has many true answers: one from each of as many layers."""
+DEPTH = 4
+"""How deep that goes: this many times the number of true answers that the question is expected to have."""
 MOST = 40_000
 """The most questions of a split that are looked at. Of more, a random sample."""
 
@@ -45,9 +49,11 @@ class Observed:
     total: FloatArray
     """The log of the sum of exp(score / temperature) over all new answers [q]."""
     scores: FloatArray
-    """The scores of the best new answers [q, k], best first; -inf if there are fewer."""
+    """The scores of the best new answers [q, k], best first; -inf if there are fewer. See `Deeper` for those after `TOP`."""
     true: NDArray[np.bool_]
     """Which of these answers are facts of the split [q, k]."""
+    stands: FloatArray
+    """For how many answers each of these stands [q, k]."""
     across: IntArray
     """How many answers are known to the other question of each of these answers [q, k]: that for which the answer is given."""
     question: IntArray
@@ -127,11 +133,13 @@ def observe(
     temperature: float,
     *,
     thresholds: Callable[[IntArray, IntArray, FloatArray], FloatArray] | None = None,
+    depth: IntArray | None = None,
     progress: Progress | None = None,
 ) -> Observed:
     """Score questions of `questions_of_valid` or `questions_of_test` and keep what calibration needs of each.
 
     `thresholds` gets relation, known and total of a block and gives the scores [q, thresholds] from which on answers are counted.
+    `depth` [q] is how many of the best answers each question of valid is to be judged by; by default, and at least, `TOP`.
     """
     questions, known = asked.questions, asked.known
     seen = Columns(max(len(questions), questions.facts))
@@ -140,6 +148,10 @@ def observe(
         true = torch.zeros_like(scores, dtype=torch.bool)
         true[at_question, answer] = True
         best, entity = scores.topk(min(TOP, scores.shape[1]), dim=1)
+        stands = torch.ones_like(best)
+        if depth is not None:
+            below = Deeper.of(scores, answer, torch.from_numpy(depth[at : at + len(block)]).to(scores.device))
+            best, entity, stands = (torch.cat(pair, 1) for pair in zip((best, entity, stands), below, strict=True))
         truth = scores[at_question, answer]
         new = torch.isfinite(truth)
         total = totals(scores, temperature)
@@ -151,10 +163,51 @@ def observe(
         found_true = true.gather(1, entity)
         across = torch.from_numpy(asked.across(block, entity.cpu().numpy(), found_true.cpu().numpy()))
         seen.add(total=total, scores=best.double(), true=found_true, across=across, plain=totals(scores, 1.0))
+        seen.add(stands=stands.double())
         seen.add(question=at_question[new] + at, truth=truth[new].double(), sizes=sizes.reshape(len(block), -1))
         if progress is not None:
             progress(at + len(block), len(questions))
     return Observed(relation=questions.relation, known=known.counts, others=asked.others, **seen.filled())
+
+
+class Deeper(NamedTuple):
+    """Answers below the best `TOP`, for questions with one true answer each: `DEEPER` of them and the true one.
+
+    Without them a question with hundreds of true answers would be judged by its best ones, which are nearly all true.
+    """
+
+    scores: Tensor
+    """[m, k]; -inf where there is none."""
+    entity: Tensor
+    stands: Tensor
+    """The size of the layer that an answer was taken from; 1 for the true answer."""
+
+    @classmethod
+    def of(cls, scores: Tensor, true: Tensor, depth: Tensor) -> Deeper:
+        """Divide the places from `TOP` to `depth` [m] into layers that grow with the place, and take the middle of each."""
+        depth = depth.clamp(min=TOP, max=max(TOP, scores.shape[1]))
+        found = cls(
+            scores.new_full((len(scores), DEEPER + 1), -math.inf),
+            true[:, None].repeat(1, DEEPER + 1),
+            scores.new_ones((len(scores), DEEPER + 1)),
+        )
+        rows = torch.nonzero(depth > TOP)[:, 0]
+        if len(rows):
+            own, truth = scores[rows], true[rows]
+            best, entity = own.topk(int(depth[rows].max()), dim=1)
+            steps = torch.arange(DEEPER + 1, device=scores.device) / DEEPER
+            edges = (TOP * (depth[rows, None] / TOP) ** steps).round().long()
+            size = edges.diff(dim=1)
+            middle = (edges[:, :-1] + size // 2).clamp(max=best.shape[1] - 1)
+            taken, those = best.gather(1, middle), entity.gather(1, middle)
+            taken = taken.masked_fill((size == 0) | (those == truth[:, None]), -math.inf)
+            value = own.gather(1, truth[:, None])
+            place = (own > value).sum(dim=1, keepdim=True)
+            value = value.masked_fill((place < TOP) | (place >= depth[rows, None]), -math.inf)
+            found.scores[rows] = torch.cat([taken, value], 1)
+            found.entity[rows] = torch.cat([those, truth[:, None]], 1)
+            found.stands[rows] = torch.cat([size.clamp(min=1), torch.ones_like(truth[:, None])], 1).to(scores)
+        return found
 
 
 class Columns:
@@ -221,13 +274,15 @@ def pairs(model: Model, graph: Graph, split: Split, *, most: int = MOST, seed: i
     side = np.where(rng.random(len(facts)) < 0.5, 0, 2)
     others[np.arange(len(facts)), side] = rng.integers(graph.sizes.entities, size=len(facts))
     before = _before_test(graph)
-    others = others[~_is_known(before, others) & (others != facts).any(axis=1)]
-    every = np.concatenate([facts, others])
+    new = ~_is_known(before, others) & (others != facts).any(axis=1)
+    every = np.concatenate([facts, others[new]])
     scores = score_facts(model, *(torch.from_numpy(column.copy()) for column in every.T))
-    own = _is_known(before, every).astype(np.int64)
+    # A fact of valid is taken for missing. So it is no known answer to its own questions, nor to the one it shares with its alternative.
+    own = _is_known(before, facts)
+    shared = (np.concatenate([own, (own & (side == changed))[new]]) for changed in (2, 0))
     counts = (
-        before.counted(asked[:, 0], asked[:, 1], asked[:, 3] if asked.shape[1] > 3 else None) - own
-        for asked in (every, reciprocal(every, len(graph.relations)))
+        before.counted(asked[:, 0], asked[:, 1], asked[:, 3] if asked.shape[1] > 3 else None) - missing
+        for asked, missing in zip((every, reciprocal(every, len(graph.relations))), shared, strict=True)
     )
     return Pairs(every[:, 1], scores.double().numpy(), np.arange(len(every)) < len(facts), *counts)
 
