@@ -11,8 +11,9 @@ import torch
 from doubles import built
 from dura.data.graph import Graph
 from dura.data.vocabulary import Vocabulary
-from dura.inference.calibrating import _groups, _logistic, _quantiles, calibrate
+from dura.inference.calibrating import _groups, _quantiles, calibrate
 from dura.inference.calibration import LEVELS, LOWEST
+from dura.inference.logistic import logistic
 from dura.inference.observing import DEEPER, TOP, Deeper, observe, pairs, questions_of_test, questions_of_valid
 from dura.inference.reliability import measure
 from dura.models import MODELS
@@ -115,13 +116,13 @@ def test_logistic_regression_finds_the_weights_that_made_the_data() -> None:
     rng = np.random.default_rng(1)
     x = rng.normal(size=(60_000, 2))
     y = rng.random(60_000) < 1 / (1 + np.exp(-(-1 + 2 * x[:, 0] + 0.5 * x[:, 1])))
-    assert _logistic(x, y) == pytest.approx([-1, 2, 0.5], abs=0.08)
-    assert _logistic(-x, y, slopes=(0,))[1] == 0.01
+    assert logistic(x, y) == pytest.approx([-1, 2, 0.5], abs=0.08)
+    assert logistic(-x, y, slopes=(0,))[1] == 0.01
     # Half of the true examples look false: for each that looks true, one is hidden.
     seen = y & (rng.random(60_000) < 0.5)
     p, hidden = (
         (1 / (1 + np.exp(-(w[0] + x @ np.array(w[1:]))))).mean()
-        for w in (_logistic(x, y), _logistic(x, seen, hidden=np.ones(60_000)))
+        for w in (logistic(x, y), logistic(x, seen, hidden=np.ones(60_000)))
     )
     assert hidden == pytest.approx(p, rel=0.12)
 
@@ -185,10 +186,11 @@ def test_a_question_with_hundreds_of_missing_answers_has_honest_probabilities_fa
     third = len(facts) // 3
     graph = Graph("club", *names, facts[:third], facts[third : 2 * third], facts[2 * third :])
     model = built("distmult", graph.sizes, rank=1, seed=2).float()
+    entities = max(model.parameters(), key=len)
     with torch.no_grad():
         for table in model.parameters():
             table.fill_(1.0)
-        model.target_table[1:, 0] = torch.from_numpy(quality).float()
+        entities[1:, 0] = torch.from_numpy(quality).float()
     calibration = calibrate(model, graph)
     known = np.concatenate([graph.train, graph.valid])[:, 0] - 1
     new = np.setdiff1d(np.arange(3000), known)

@@ -16,7 +16,6 @@ from dura.data.categories import relation_categories
 from dura.data.graph import Graph
 from dura.data.questions import Questions
 from dura.inference.calibration import (
-    CLOSEST,
     LEVELS,
     LOWEST,
     Calibration,
@@ -25,9 +24,9 @@ from dura.inference.calibration import (
     against_others,
     functional,
     share_logits,
-    sigmoid,
     totals,
 )
+from dura.inference.logistic import logistic
 from dura.inference.observing import (
     DEPTH,
     MOST,
@@ -49,10 +48,6 @@ ENOUGH_FOR_SETS = 100
 """A relation has its own answer sets if it has this many valid facts. A set of coverage c needs 1 / (1 - c) of them."""
 SAMPLE, RANDOM = 1000, 2000
 """How many valid questions decide about the temperature, and how many random questions of each kind are drawn."""
-FLATTEST = 0.01
-"""The smallest slope: the order of answers must never change."""
-PENALTY = 0.01
-"""The weight of the squares of weights in a fit."""
 ALL = "all relations"
 
 
@@ -141,7 +136,7 @@ def _fit_answers(
     x, y = columns(np.where(there, seen.scores, 0.0))[there], seen.true[there]
     hidden = np.broadcast_to(_hidden(graph, seen)[:, None], there.shape)[there]
     each = (seen.stands / (1 + seen.others)[:, None])[there]
-    weights = _logistic(x, y, weight=each, hidden=hidden, slopes=(0,))
+    weights = logistic(x, y, weight=each, hidden=hidden, slopes=(0,))
     scale = _scale(graph, relation, weights[0] + x @ np.array(weights[1:]), y, each, hidden)
     levels = weights[0] + columns(seen.truth[:, None], seen.question)[:, 0] @ np.array(weights[1:])
     return weights, scale, levels
@@ -152,7 +147,7 @@ def _hidden(graph: Graph, seen: Observed) -> FloatArray:
 
     These are true answers that look false here. Valid and test facts were drawn alike, so there are as many as a question of valid
     has other valid facts, times the size of test next to valid. One question is a small sample: its number is moved towards the
-    mean of its group, the more so the less the numbers of a group differ beyond chance (a Poisson number varies as much as its mean).
+    mean of its group, the more so the less the numbers of the group differ beyond chance (more than Poisson numbers do).
     """
     ratio = len(graph.test) / len(graph.valid)
     of, _, rows = _groups(graph, seen.relation, np.ones(len(seen.relation), dtype=bool), ENOUGH)
@@ -171,9 +166,11 @@ def _hidden(graph: Graph, seen: Observed) -> FloatArray:
 def _fit_facts(graph: Graph, seen: Pairs, single: NDArray[np.bool_]) -> tuple[list[float], Scale]:
     half = len(graph.relations)
     against = (single[seen.relation] & (seen.known > 0)) | (single[seen.relation + half] & (seen.others > 0))
-    keep = ~against if seen.true[~against].any() else np.ones_like(against)  # as for answers, these have a rule of their own
+    keep = (
+        ~against if seen.true[~against].any() else np.ones_like(against)
+    )  # as for answers, these have a rule of their own
     relation, scores, true = seen.relation[keep], seen.scores[keep], seen.true[keep]
-    weights = _logistic(scores[:, None], true, slopes=(0,))
+    weights = logistic(scores[:, None], true, slopes=(0,))
     # A fact is scored in one direction only, so the reciprocal relations share the maps of the relations.
     scale = _scale(graph, relation, weights[0] + weights[1] * scores, true)
     return weights, Scale(scale.of[:half] * 2, scale.names, scale.a, scale.b)
@@ -193,7 +190,7 @@ def _fit_questions(model: Model, graph: Graph, seen: Observed, temperature: floa
     y = np.repeat([part[4] for part in parts], [len(part[0]) for part in parts])
     counted = known_counts.astype(np.float64)
     x = np.stack([total, np.log1p(counted), counted > 0, np.log1p(np.asarray(asked)[relation])], axis=1)
-    return _logistic(x, y, weight=weight)
+    return logistic(x, y, weight=weight)
 
 
 def random_questions(graph: Graph, seed: int = 0) -> Iterator[tuple[Questions, float]]:
@@ -259,7 +256,7 @@ def _scale(
     maps = [[0.0, 1.0]]
     for row in rows[1:]:
         own = [None if column is None else column[row] for column in (weight, hidden)]
-        maps.append(_logistic(z[row][:, None], true[row], weight=own[0], hidden=own[1], slopes=(0,)))
+        maps.append(logistic(z[row][:, None], true[row], weight=own[0], hidden=own[1], slopes=(0,)))
     return Scale(of, names, [a for a, _ in maps], [b for _, b in maps])
 
 
@@ -291,64 +288,3 @@ def _groups(
             names.append(f"{graph.relations.name(number % half)}, {'heads' if number >= half else 'tails'}")
             rows.append(found)
     return of.tolist(), names, rows
-
-
-def _logistic(
-    x: NDArray[Any],
-    y: NDArray[np.bool_],
-    *,
-    weight: FloatArray | None = None,
-    hidden: FloatArray | None = None,
-    slopes: tuple[int, ...] = (),
-) -> list[float]:
-    """Intercept and weights of a logistic regression. Those in `slopes` are at least FLATTEST.
-
-    For each true example, `hidden` examples are true but look false, so a true example looks true with probability 1 / (1 + hidden). The
-    penalty is so small that it only keeps weights finite if the examples can be separated.
-    """
-    if y.all() or not y.any():  # nothing to tell apart: the smoothed share of true examples
-        share = (y.sum() + 1) / (len(y) + 2)
-        return [float(np.log(share / (1 - share))), *(FLATTEST if i in slopes else 0.0 for i in range(x.shape[1]))]
-    weight = np.ones(len(y)) if weight is None else weight
-    mean, spread = x.mean(axis=0), x.std(axis=0)
-    spread = np.where(spread > 0, spread, 1.0)
-    found = _solve((x - mean) / spread, y, weight)
-    if hidden is not None and hidden.any():
-        found = _solve_hidden((x - mean) / spread, y, weight, np.log1p(hidden), found)
-    found[1:] /= spread
-    for i in slopes:
-        found[1 + i] = max(found[1 + i], FLATTEST)
-    return [float(found[0] - found[1:] @ mean), *found[1:].tolist()]
-
-
-def _solve(x: NDArray[Any], y: NDArray[np.bool_], weight: FloatArray) -> FloatArray:
-    """Intercept and weights by scikit-learn."""
-    from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
-
-    fitted = LogisticRegression(C=1 / PENALTY, max_iter=1000).fit(x, y, weight)
-    return np.append(fitted.intercept_, fitted.coef_[0])
-
-
-def _solve_hidden(
-    x: NDArray[Any], y: NDArray[np.bool_], weight: FloatArray, log_ratio: FloatArray, start: FloatArray
-) -> FloatArray:
-    """The same if only one of exp(log_ratio) true examples looks true: the likelihood of p / exp(log_ratio), from a first fit on."""
-    from scipy.optimize import minimize  # type: ignore[import-untyped]
-
-    ones = np.column_stack([np.ones(len(x)), x])
-    sign = np.where(y, -1.0, 1.0)
-
-    def loss(w: FloatArray) -> tuple[float, FloatArray]:
-        z = ones @ w
-        log_p = -np.logaddexp(0.0, -z)
-        log_seen = np.minimum(log_p - log_ratio, CLOSEST)
-        seen = np.exp(log_seen)
-        each = np.where(y, -log_seen, -np.log1p(-seen))
-        slope = np.where(y, 1.0, seen / (1 - seen)) * sign * -np.expm1(log_p)
-        gradient = ones.T @ (weight * slope)
-        gradient[1:] += PENALTY * w[1:]
-        return float(weight @ each + 0.5 * PENALTY * (w[1:] @ w[1:])), gradient
-
-    found = start.copy()
-    found[0] += float(np.average(log_ratio, weights=weight * y))  # as if no example were hidden
-    return np.asarray(minimize(loss, found, jac=True, method="L-BFGS-B").x)

@@ -277,7 +277,7 @@ def pairs(model: Model, graph: Graph, split: Split, *, most: int = MOST, seed: i
     new = ~_is_known(before, others) & (others != facts).any(axis=1)
     every = np.concatenate([facts, others[new]])
     scores = score_facts(model, *(torch.from_numpy(column.copy()) for column in every.T))
-    # A fact of valid is taken for missing. So it is no known answer to its own questions, nor to the one it shares with its alternative.
+    # A fact of valid is taken for missing: it is no known answer to its own questions, nor to the one that its alternative shares.
     own = _is_known(before, facts)
     shared = (np.concatenate([own, (own & (side == changed))[new]]) for changed in (2, 0))
     counts = (
