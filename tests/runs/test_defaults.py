@@ -82,6 +82,30 @@ def test_chosen_candidates_and_losses_stay_whole() -> None:
     assert "w0" not in fit_to(binary, large, []).loss.options
 
 
+def test_the_search_starts_from_a_weight_that_suits_the_graph() -> None:
+    weights = [
+        fit_to(Experiment(), outline, []).regularizer.options.get("weight")
+        for outline in (
+            Outline(100, 5000, 3000, 300),
+            Outline(14_541, 272_115, 149_689, 17_535),
+            Outline(40_943, 86_835, 103_509, 3034),
+        )
+    ]
+    assert weights == [0.01, 0.02, 0.06]  # small, dense, sparse
+    fro = Experiment().with_component("regularizer", "fro")
+    assert "weight" not in fit_to(fro, Outline(40_943, 86_835, 103_509, 3034), []).regularizer.options
+
+
+def test_models_of_dated_facts_have_more_rank_and_fewer_epochs() -> None:
+    icews14 = Outline(7128, 72_826, 132_346, 8941)
+    static, dated = fit_to(Experiment(), icews14, []), fit_to(Experiment.of_dated_facts(), icews14, [])
+    assert [e.model.options["rank"] for e in (static, dated)] == [400, 1000]
+    assert static.training.epochs == pytest.approx(2 * dated.training.epochs, abs=1)
+    matrices = choose(None, model="trescal", dated=True)
+    assert fit_to(matrices, icews14, []).model.options["rank"] == 100  # its times are matrices
+    assert fit_to(matrices, icews14, []).training.epochs == static.training.epochs
+
+
 def test_other_models_keep_their_own_settings() -> None:
     for name in Registry.names(MODELS):
         if name not in defaults.MODELS:

@@ -92,7 +92,7 @@ class Experiment:
     @classmethod
     def of_dated_facts(cls) -> Experiment:
         """The defaults for facts with times."""
-        smooth = SmoothnessSettings(weight=0.01)
+        smooth = SmoothnessSettings(weight=0.2)
         return cls(model=Component("tcomplex", {"rank": 200}), regularizer=Component("dura1"), smoothness=smooth)
 
     @classmethod

@@ -21,18 +21,22 @@ WEIGHED = ("dura", "dura-i", "dura-ii", "n3")
 """The regularizers that want about the same weight."""
 SMALL, LIGHT = 1000, 0.01
 """With fewer entities than this, the search for a weight starts from a lighter one: there is little to gain from facts."""
-SPARSE, CLASS_WEIGHT = 3.0, 0.9
-"""With fewer facts per entity than this, a fact counts more if its answer is frequent."""
+SPARSE, CLASS_WEIGHT, HEAVY = 3.0, 0.9, 0.06
+"""With fewer facts per entity than this, a fact counts more if its answer is frequent, and the search starts from this weight."""
 MANY, SAMPLES = 4000, 1024
 """With more entities than this, a step scores a sample of them."""
 RANKS = {10_000: 200, 200_000: 400, 1_000_000: 200, math.inf: 100}
 """The rank, for graphs of up to this many questions."""
+DATED_RANKS = {10_000: 200, 200_000: 1000, 1_000_000: 400, math.inf: 200}
+"""The same if facts have times. These models gain more from rank, and need fewer epochs for it."""
 MATRICES = 4
 """Models whose relations are matrices have this part of the rank."""
 BATCHES = {10_000: 100, 400_000: 250, 2_000_000: 500, math.inf: 1000}
 """Questions per step, for graphs of up to this many questions: small batches learn more per epoch, large ones are faster."""
 STEPS, FEWEST_EPOCHS, MOST_EPOCHS = 10_000, 16, 100
 """A training has this many steps, in 16 to 100 epochs."""
+DATED = 0.5
+"""Of these, the part that models of dated facts have, if their rank is that of `DATED_RANKS`."""
 VALIDATING = 0.15
 """Validation may take about this share of the operations of training."""
 
@@ -81,10 +85,13 @@ def fit_to(experiment: Experiment, outline: Outline, chosen: Collection[str]) ->
 def suited(outline: Outline, experiment: Experiment) -> dict[str, Value]:
     """The settings that suit a graph of this outline, by path."""
     o, batch = outline, _step(BATCHES, outline.questions)
-    rank = _step(RANKS, o.questions)
-    epochs = min(MOST_EPOCHS, max(FEWEST_EPOCHS, round(STEPS * batch / max(1, o.questions))))
+    matrices, dated = "rescal" in experiment.model.name, bool(experiment.smoothness.weight)
+    wide = dated and not matrices and _step(DATED_RANKS, o.questions) > _step(RANKS, o.questions)
+    rank, part = (_step(DATED_RANKS, o.questions), DATED) if wide else (_step(RANKS, o.questions), 1.0)
+    wanted = round(part * STEPS * batch / max(1, o.questions))
+    epochs = min(MOST_EPOCHS, max(round(part * FEWEST_EPOCHS), wanted))
     values: dict[str, Value] = {
-        "model.rank": rank // MATRICES if "rescal" in experiment.model.name else rank,
+        "model.rank": rank // MATRICES if matrices else rank,
         "training.batch": batch,
         "training.epochs": epochs,
         "training.anneal": epochs // 2,
@@ -97,6 +104,8 @@ def suited(outline: Outline, experiment: Experiment) -> dict[str, Value]:
         values["regularizer.weight"] = LIGHT
     if o.facts < SPARSE * o.entities and sampled:
         values["loss.w0"] = CLASS_WEIGHT
+        if experiment.regularizer.name in WEIGHED:
+            values["regularizer.weight"] = HEAVY
     ranking, training = 2 * o.valid * o.entities, 3 * o.questions * (SAMPLES if sampled else o.entities)
     every = math.ceil(ranking / max(1.0, VALIDATING * training))
     return values | {"training.validate_every": max(1, min(every, epochs // 4))}

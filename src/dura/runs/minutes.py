@@ -7,6 +7,7 @@ time, the rank grows, and the last epochs score all entities.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
@@ -23,7 +24,7 @@ RANKS = (16, 32, 64, 100, 150, 200, 300, 400, 600, 800, 1200, 1600, 2000)
 LARGEST_MATRICES = 400
 MEMORY = 0.5
 """The tables, their gradients and the sums of the optimizer may take this share of the free memory."""
-SAFE = 0.88
+SAFE = 0.93
 """A training is planned for this share of the time that is left, because epochs are not all equally fast."""
 FEWEST, MORE = 0.6, 2.0
 """The epochs may shrink to this part of the default before the rank does, and grow to this multiple of it."""
@@ -85,9 +86,11 @@ def within(
     """The settings of a training that takes about `seconds`, and a sentence that says what was chosen and why."""
     if experiment.optimizer.name.lower() == "als":
         raise BadInput("--minutes chooses a number of epochs, which alternating least squares has not: give --epochs")
-    wanted, safe = max(1, experiment.training.epochs), SAFE * seconds
+    wanted, began = max(1, experiment.training.epochs), time.monotonic()
     whole = wanted if applies(experiment) else 1
-    experiment, each, why = _ranked(safe, experiment, graph, chosen, whole, pace)
+    experiment, each, why = _ranked(SAFE * seconds, experiment, graph, chosen, whole, pace)
+    seconds -= time.monotonic() - began  # measuring took time too
+    safe = SAFE * seconds
     most = math.ceil(MORE * wanted)
     epochs = wanted if "training.epochs" in chosen else min(most, each.epochs(safe))
     falling = max(1, round(epochs * experiment.training.anneal / wanted)) if experiment.training.anneal else 0

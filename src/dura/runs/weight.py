@@ -2,7 +2,7 @@
 
 No number of a graph says how much regularization it wants: graphs of the same size and density want weights that differ by a factor
 of ten. So a few weights are tried, each three times the one before, in the direction that improves valid MRR. The best weight of a
-short training at a small rank is lighter than that of the long one: `HEAVIER` makes up for it.
+short training at a small rank is lighter than that of the long one: `heavier` makes up for it.
 """
 
 from __future__ import annotations
@@ -28,16 +28,14 @@ Tell = Callable[[str], None]
 
 FACTOR, USUAL, MOST_TRIALS = 3.0, 3, 5
 """How far neighbouring weights are apart, how many are usually tried, and how many at most."""
-HEAVIER = 1.5
-"""The weight of the long training, as a multiple of the best weight of the short ones."""
 RANK, MATRICES, SAMPLES = 128, 50, 512
 """The rank of short trainings, that of models whose relations are matrices, and how many entities they draw."""
 STEPS, FEWEST_EPOCHS, MOST_EPOCHS = 4000, 4, 60
 """A short training has this many steps, in 4 to 60 epochs."""
 LEAST_EPOCHS = 2
 """With less time than for this many epochs per training, there is no search."""
-LONGER = 1.5
-"""The long training must have this many times the epochs of a short one, or the search is not worth its time."""
+LONGER = 1.6
+"""The long training must be this many times as long as a short one, in epochs times rank, or the search is not worth its time."""
 MOST_QUESTIONS = 1_000_000
 """Graphs with more questions than this keep the weight that they have: a short training would take too long."""
 FEWEST_VALID, MOST_VALID = 100, 5000
@@ -59,9 +57,23 @@ def searched(experiment: Experiment, graph: Graph, chosen: Collection[str]) -> b
         and "regularizer.weight" not in chosen
         and len(graph.valid) >= FEWEST_VALID
         and len(graph.questions) <= MOST_QUESTIONS
-        and experiment.training.epochs >= LONGER * _epochs(experiment, graph)
+        and _work(experiment) >= LONGER * _work(shortened(experiment, graph))
     )
     return worth and bool(complete(experiment).regularizer.options.get("weight"))
+
+
+def heavier(long: Experiment, short: Experiment) -> float:
+    """The weight of the long training, as a multiple of the best weight of the short ones: the root of the ratio of their ranks."""
+    return math.sqrt(_rank(long) / _rank(short))
+
+
+def _rank(experiment: Experiment) -> int:
+    return int(str(complete(experiment).model.options["rank"]))
+
+
+def _work(experiment: Experiment) -> int:
+    """Epochs times rank."""
+    return experiment.training.epochs * _rank(experiment)
 
 
 def find_weight(
@@ -69,6 +81,7 @@ def find_weight(
 ) -> tuple[Experiment, str]:
     """The experiment with a better weight, and a sentence about it. If `seconds` are few, trainings are shorter still."""
     short, began = shortened(experiment, graph), time.monotonic()
+    more = heavier(experiment, short)
     some = part_of_valid(graph, MOST_VALID, experiment.training.seed)
     if seconds < math.inf:
         epoch = epoch_seconds(short, graph)
@@ -85,15 +98,15 @@ def find_weight(
         start = time.monotonic()
         mrr = attempt(short.with_value("regularizer.weight", weight), some)
         took = duration(time.monotonic() - start)
-        long = f"{HEAVIER * weight:.2g}"  # the weight that would be chosen
+        long = f"{more * weight:.2g}"  # the weight that would be chosen
         tell(f"looking for regularizer.weight: {long} has valid MRR {mrr:.4f} in a short training ({took})")
         return mrr
 
     tried: dict[float, float] = {}
-    start = float(str(complete(experiment).regularizer.options["weight"])) / HEAVIER
+    start = float(str(complete(experiment).regularizer.options["weight"])) / more
     climb(start, judged, tried)
-    weight = float(f"{HEAVIER * peak(tried):.2g}")
-    shown = ", ".join(f"{HEAVIER * weight:.2g}: {mrr:.4f}" for weight, mrr in sorted(tried.items()))
+    weight = float(f"{more * peak(tried):.2g}")
+    shown = ", ".join(f"{more * weight:.2g}: {mrr:.4f}" for weight, mrr in sorted(tried.items()))
     sentence = (
         f"regularizer.weight is {weight:g}, from {len(tried)} short trainings at rank {short.model.options['rank']} (valid MRR by "
         f"weight: {shown})"
@@ -106,7 +119,7 @@ def shortened(experiment: Experiment, graph: Graph) -> Experiment:
     epochs = _epochs(experiment, graph)
     small = MATRICES if "rescal" in experiment.model.name else RANK
     values: dict[str, Value] = {
-        "model.rank": min(small, int(str(complete(experiment).model.options["rank"]))),
+        "model.rank": min(small, _rank(experiment)),
         "training.patience": 0,
     }
     if experiment.candidates.name == "sample":
