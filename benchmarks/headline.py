@@ -4,7 +4,7 @@
     python benchmarks/headline.py reproduce/runs/*
     python benchmarks/headline.py --figure docs/results/headline.png
 
-A run must have ended and been evaluated on test. It becomes a line of docs/results/headline.csv, from which the bands of the presets
+A run must have ended and been evaluated on test. It becomes a line of docs/results/headline.csv, from which the bands of presets
 follow, and a curve in docs/results/headline.json: minutes of steps and valid MRR. A run whose settings are not those of its preset
 is only recorded as a curve, with what it changed.
 """
