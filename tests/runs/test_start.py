@@ -62,7 +62,7 @@ def test_a_graph_is_read_once_and_each_choice_is_applied_once(
     assert sorted(applied) == ["model.rank", "regularizer.name", "regularizer.weight"]
     assert graph.times is not None
     assert (experiment.model.name, experiment.model.options) == ("tcomplex", {"rank": 4})
-    assert (experiment.regularizer.name, experiment.smoothness.weight) == ("n3", 0.01)
+    assert (experiment.regularizer.name, experiment.smoothness.weight) == ("n3", 0.2)
     assert experiment.graph.columns == ("from", "link", "to", "day")
 
 
