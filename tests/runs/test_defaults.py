@@ -101,6 +101,8 @@ def test_models_of_dated_facts_have_more_rank_and_fewer_epochs() -> None:
     static, dated = fit_to(Experiment(), icews14, []), fit_to(Experiment.of_dated_facts(), icews14, [])
     assert [e.model.options["rank"] for e in (static, dated)] == [400, 1000]
     assert static.training.epochs == pytest.approx(2 * dated.training.epochs, abs=1)
+    small = fit_to(Experiment.of_dated_facts().with_value("model.rank", 50), icews14, ["model.rank"])
+    assert (small.model.options["rank"], small.training.epochs) == (50, static.training.epochs)
     matrices = choose(None, model="trescal", dated=True)
     assert fit_to(matrices, icews14, []).model.options["rank"] == 100  # its times are matrices
     assert fit_to(matrices, icews14, []).training.epochs == static.training.epochs

@@ -165,10 +165,9 @@ def _hidden(graph: Graph, seen: Observed) -> FloatArray:
 
 def _fit_facts(graph: Graph, seen: Pairs, single: NDArray[np.bool_]) -> tuple[list[float], Scale]:
     half = len(graph.relations)
-    against = (single[seen.relation] & (seen.known > 0)) | (single[seen.relation + half] & (seen.others > 0))
-    keep = (
-        ~against if seen.true[~against].any() else np.ones_like(against)
-    )  # as for answers, these have a rule of their own
+    # As for answers, facts that contradict a known one have a rule of their own.
+    keep = ~(single[seen.relation] & (seen.known > 0)) & ~(single[seen.relation + half] & (seen.others > 0))
+    keep |= not seen.true[keep].any()
     relation, scores, true = seen.relation[keep], seen.scores[keep], seen.true[keep]
     weights = logistic(scores[:, None], true, slopes=(0,))
     # A fact is scored in one direction only, so the reciprocal relations share the maps of the relations.

@@ -150,15 +150,16 @@ def observe(
         best, entity = scores.topk(min(TOP, scores.shape[1]), dim=1)
         stands = torch.ones_like(best)
         if depth is not None:
-            below = Deeper.of(scores, answer, torch.from_numpy(depth[at : at + len(block)]).to(scores.device))
+            own = answer, torch.from_numpy(depth[at : at + len(block)])
+            below = Deeper.of(scores, *(column.to(scores.device) for column in own))
             best, entity, stands = (torch.cat(pair, 1) for pair in zip((best, entity, stands), below, strict=True))
         truth = scores[at_question, answer]
         new = torch.isfinite(truth)
         total = totals(scores, temperature)
         least = torch.zeros(len(block), 0)
         if thresholds is not None:
-            own = (block.relation, known.counts[at : at + len(block)], total.cpu().numpy())
-            least = torch.from_numpy(thresholds(*own)).to(scores)
+            given = (block.relation, known.counts[at : at + len(block)], total.cpu().numpy())
+            least = torch.from_numpy(thresholds(*given)).to(scores)
         sizes = torch.stack([(scores >= one[:, None]).sum(dim=1) for one in least.unbind(1)] or [least], dim=-1)
         found_true = true.gather(1, entity)
         across = torch.from_numpy(asked.across(block, entity.cpu().numpy(), found_true.cpu().numpy()))

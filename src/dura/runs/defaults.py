@@ -69,7 +69,7 @@ def fit_to(experiment: Experiment, outline: Outline, chosen: Collection[str]) ->
     """
     if not applies(experiment):
         return experiment
-    values = suited(outline, experiment)
+    values = suited(outline, experiment, chosen)
     tables = {path.partition(".")[0] for path in chosen}
     if "candidates" in tables:  # samples would not suit other candidates
         values = {path: value for path, value in values.items() if not path.startswith("candidates.")}
@@ -82,12 +82,15 @@ def fit_to(experiment: Experiment, outline: Outline, chosen: Collection[str]) ->
     return experiment.with_values({path: value for path, value in values.items() if path not in chosen})
 
 
-def suited(outline: Outline, experiment: Experiment) -> dict[str, Value]:
-    """The settings that suit a graph of this outline, by path."""
+def suited(outline: Outline, experiment: Experiment, chosen: Collection[str] = ()) -> dict[str, Value]:
+    """The settings that suit a graph of this outline, by path. A small rank that was chosen has all epochs."""
     o, batch = outline, _step(BATCHES, outline.questions)
     matrices, dated = "rescal" in experiment.model.name, bool(experiment.smoothness.weight)
-    wide = dated and not matrices and _step(DATED_RANKS, o.questions) > _step(RANKS, o.questions)
-    rank, part = (_step(DATED_RANKS, o.questions), DATED) if wide else (_step(RANKS, o.questions), 1.0)
+    rank, large = _step(RANKS, o.questions), _step(DATED_RANKS, o.questions)
+    small = "model.rank" in chosen and int(str(experiment.model.options["rank"])) < large
+    part = 1.0
+    if dated and not matrices and large > rank:
+        rank, part = large, 1.0 if small else DATED
     wanted = round(part * STEPS * batch / max(1, o.questions))
     epochs = min(MOST_EPOCHS, max(round(part * FEWEST_EPOCHS), wanted))
     values: dict[str, Value] = {
