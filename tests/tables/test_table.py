@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dura.tables.table import Table, flushing
+from dura.tables.table import PRODUCT_ROWS, Collector, Gathered, Lowered, Table, flushing
 from dura.training.optimizers import optimizer
 
 ROWS, WIDTH = 12, 3
@@ -96,6 +97,28 @@ def test_products_of_another_type_are_added_in_the_tables_own() -> None:
         table.add_product(left.bfloat16(), right.bfloat16())
     assert table.gradient().dtype == torch.float32
     torch.testing.assert_close(table.gradient(), 2 * left.T @ right, rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("rows", [1, PRODUCT_ROWS, 2 * PRODUCT_ROWS + 1])
+@pytest.mark.parametrize("make", [Table, Gathered])
+def test_blocks_of_a_product_of_lower_precision_cover_every_row_once(
+    make: Callable[[torch.Tensor], Collector], rows: int
+) -> None:
+    left, right = torch.randint(-3, 4, (5, rows)).float(), torch.randint(-3, 4, (5, 3)).float()  # exact in bfloat16
+    collector = make(torch.full((rows, 3), torch.nan))
+    for times in (1, 2):
+        collector.add_product(left.bfloat16(), right.bfloat16())
+        torch.testing.assert_close(collector.gradient(), times * left.T @ right, rtol=0, atol=0)
+
+
+def test_rows_of_lower_precision_collect_a_gradient_of_full_precision() -> None:
+    table = Table(torch.full((2, 2), 1 / 3))
+    low = Lowered(table, torch.bfloat16)
+    assert low.rows.dtype == torch.bfloat16
+    low.add_product(torch.ones(1, 2).bfloat16(), torch.full((1, 2), 0.5).bfloat16())
+    low.gradient()[0] += 1e-4
+    low.mark()
+    assert table.gradient().tolist() == [[pytest.approx(0.5001)] * 2, [0.5] * 2]
 
 
 def test_tiny_numbers_are_flushed_here_and_in_new_threads_and_nowhere_else() -> None:

@@ -19,7 +19,7 @@ from dura.data.questions import Questions
 from dura.models import Comparator
 from dura.objectives.known import Known
 from dura.objectives.losses import Loss, Truth
-from dura.tables import Collector, Room, Table
+from dura.tables import Collector, Lowered, Room, Table
 from dura.types import BadInput
 
 SCORE_BYTES = 96 << 20
@@ -111,12 +111,13 @@ class All(Candidates):
         self.block = 0 if block == "auto" else block  # settings of version 0.1.0 say 0
         if self.block < 0:
             raise BadInput(f"candidates.block is {block}, but it is 'auto' or a number of questions")
-        self._room = Room()
+        self._room, self._wide = Room(), Room()
 
     def __call__(self, comparator: Comparator, loss: Loss, batch: Batch) -> tuple[Tensor, Tensor]:
         """One pass over blocks of questions."""
-        query, every, low = batch.query, batch.targets.every(), self.product_type or batch.query.dtype
-        q, rows = query.to(low), every.rows.to(low)
+        query, low = batch.query, self.product_type or batch.query.dtype
+        every = Lowered(batch.targets.every(), low)
+        q, rows = query.to(low), every.rows
         answers, offsets = _ids(batch.questions.answers, query), batch.questions.offsets.tolist()
         gradient, total = torch.empty_like(query), query.new_zeros(())
         size = self.size(len(query), batch.widest or len(rows))
@@ -125,11 +126,13 @@ class All(Candidates):
             facts = slice(offsets[a], offsets[b])
             row = torch.repeat_interleave(torch.tensor(offsets[a : b + 1], device=query.device).diff())
             part = q[a:b]
-            scores = comparator.scores(part, rows, out=self._room.of((b - a, len(rows)), rows)).to(query.dtype)
+            rounded = comparator.scores(part, rows, out=self._room.of((b - a, len(rows)), rows))
+            scores = rounded if low == query.dtype else self._wide.of(tuple(rounded.shape), query).copy_(rounded)
             truth = Truth(row, answers[facts], batch.share[facts], batch.each, batch.entities, batch.span is not None)
             value, scale = loss.over_all_(scores, truth, lambda some, part=part: comparator.scores(part[some], rows))  # type: ignore[misc]
             total += value
-            gradient[a:b] = comparator.pull(scores.to(low), query[a:b], every, scale)
+            slopes = scores if low == query.dtype else rounded.copy_(scores)
+            gradient[a:b] = comparator.pull(slopes, query[a:b], every, scale)
         return total, gradient
 
     def size(self, questions: int, entities: int) -> int:
@@ -214,9 +217,10 @@ class Sample(Candidates):
         if comparator.by_product:  # an entity that is drawn twice is scored once and stands for twice as many
             drawn, times = torch.unique_consecutive(drawn, return_counts=True)
             stands_for = stands_for[times.cumsum(0) - times] + times.double().log()
-        sample, (own, pull_own) = targets.some(drawn), _answered(comparator, query, row, targets, answers)
+        sample = Lowered(targets.some(drawn), low)
+        own, pull_own = _answered(comparator, query, row, targets, answers)
         room = self._lines(query, len(drawn)) if comparator.by_product and low == query.dtype else None
-        others = comparator.scores(query.to(low), sample.rows.to(low), room).to(query.dtype)
+        others = comparator.scores(query.to(low), sample.rows, room).to(query.dtype)
         others.add_(stands_for.to(query.dtype))[_hits(row, answers, drawn)] = -torch.inf
         truth = Truth(row, answers, share, batch.each, batch.entities, batch.span is not None)
         value, by_own, by_others = loss.over_sample(own, others, truth)

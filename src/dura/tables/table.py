@@ -76,6 +76,8 @@ class Table(nn.Parameter):
     """True if `grad` is zero everywhere, so that it need not be cleared."""
     _room: Room
     """Where the gradient of the rows of a step is put together."""
+    _block: Room
+    """Where the products of a lower precision are computed."""
     _places: Tensor
     """The place of each row among those of a step. Places of other rows are left over from earlier steps."""
 
@@ -83,7 +85,7 @@ class Table(nn.Parameter):
         """The gradient begins as nothing."""
         table: Table = super().__new__(cls, data, requires_grad)
         table._index, table._rows, table._whole, table._live, table._clean = [], [], False, False, False
-        table._room, table._places = Room(), torch.empty(0, dtype=torch.long)
+        table._room, table._block, table._places = Room(), Room(), torch.empty(0, dtype=torch.long)
         return table
 
     def read(self, index: Tensor) -> Tensor:
@@ -159,13 +161,7 @@ class Table(nn.Parameter):
         if self.grad is None:
             self.grad = torch.empty_like(self)
         self._whole, self._live, self._clean = True, True, False
-        if left.dtype != self.dtype:
-            product = torch.mm(left.mT, right)
-            self.grad = self.grad.copy_(product) if blank else self.grad.add_(product)
-        elif blank:
-            torch.mm(left.mT, right, out=self.grad)
-        else:
-            self.grad.addmm_(left.mT, right)
+        add_product_(self.grad, left, right, self._block, blank)
 
     def used(self) -> Tensor | None:
         """The rows that have a gradient, ascending. None if that is most of the table."""
@@ -229,6 +225,25 @@ class Runs:
         return total
 
 
+PRODUCT_ROWS = 1024
+"""How many rows of a gradient a product of lower precision fills at a time: few enough to stay in the cache."""
+
+
+def add_product_(gradient: Tensor, left: Tensor, right: Tensor, room: Room, blank: bool = False) -> None:
+    """Add leftᵀ·right to the gradient, or write it there if the gradient is still `blank`.
+
+    A product of a lower precision is computed a block of rows at a time in `room`, so that it never exists as a whole.
+    """
+    if left.dtype != gradient.dtype:
+        for some, columns in zip(gradient.split(PRODUCT_ROWS), left.split(PRODUCT_ROWS, 1), strict=True):
+            product = torch.mm(columns.mT, right, out=room.of((len(some), right.shape[1]), right))
+            some.copy_(product) if blank else some.add_(product)
+    elif blank:
+        torch.mm(left.mT, right, out=gradient)
+    else:
+        gradient.addmm_(left.mT, right)
+
+
 class Room:
     """Memory that is used again: a large tensor that is made anew in every step costs a page fault for every 4 KB."""
 
@@ -285,15 +300,22 @@ class Gathered:
 
     def add_product(self, left: Tensor, right: Tensor) -> None:
         """Add leftᵀ·right."""
-        if self._gradient is None and left.dtype == self.rows.dtype:
-            self._gradient = torch.mm(left.mT, right)
-        elif left.dtype == self.rows.dtype:
-            self.gradient().addmm_(left.mT, right)
-        else:
-            self.gradient().add_(torch.mm(left.mT, right))
+        blank = self._gradient is None
+        if self._gradient is None:
+            self._gradient = torch.empty_like(self.rows)
+        add_product_(self._gradient, left, right, Room(), blank)
 
     def mark(self, index: Tensor | None = None) -> None:
         """All rows count as used."""
+
+
+class Lowered:
+    """Another collector whose rows were rounded once to the type of the products. Its gradient keeps its own type."""
+
+    def __init__(self, collector: Collector, dtype: torch.dtype) -> None:
+        self.rows, self._collector = collector.rows.to(dtype), collector
+        self.gradient, self.add_all = collector.gradient, collector.add_all
+        self.add_product, self.mark = collector.add_product, collector.mark
 
 
 class Fixed:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from dura.models.comparators.base import Comparator
-from dura.tables import Collector, Packed, Runs, Table
+from dura.tables import Collector, Packed, Room, Runs, Table, add_product_
 
 
 class Dot(Comparator):
@@ -134,10 +134,7 @@ class _Narrow:
         self._gradient.add_(gradient)
 
     def add_product(self, left: Tensor, right: Tensor) -> None:
-        if left.dtype == self._gradient.dtype:
-            self._gradient.addmm_(left.mT, right)
-        else:
-            self._gradient.add_(torch.mm(left.mT, right))
+        add_product_(self._gradient, left, right, Room())
 
     def mark(self, index: Tensor | None = None) -> None:
         """The collector is marked already."""
