@@ -95,7 +95,7 @@ trainings = st.builds(
     checkpoint_every=st.floats(0, 1e9),
     seed=natural,
     device=texts,
-    precision=st.sampled_from(["float32", "tf32", "bf16"]),
+    precision=st.sampled_from(["auto", "float32", "tf32", "bf16"]),
 )
 free = st.recursive(scalars, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(texts, inner, max_size=2))
 experiments = st.builds(
@@ -165,7 +165,7 @@ REFUSALS = {
     "[training]\nvalidate_every = 0": "training.validate_every must be at least 1, not 0",
     "[training]\ncheckpoint_every = nan": "training.checkpoint_every must be a number, not nan, which is not finite",
     "[training]\nseed = -1": "training.seed must be at least 0, not -1",
-    "[training]\nprecision = 'fp32'": "training.precision must be 'float32', 'tf32' or 'bf16',"
+    "[training]\nprecision = 'fp32'": "training.precision must be 'auto', 'float32', 'tf32' or 'bf16',"
     " not the text 'fp32'; did you mean 'tf32'?",
     "[graph]\nheader = true": "graph.header must be 'auto', 'yes' or 'no', not true",
     "[graph]\nskip_bad = 1": "graph.skip_bad must be true or false, not the whole number 1",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import dura
+from dura.reproduction import estimates
 from dura.reproduction.cells import cells
 from dura.reproduction.estimates import (
     DRAWN_NUMBERS_A_SECOND,
@@ -101,6 +102,18 @@ def test_the_last_exact_epochs_count_as_exact() -> None:
     more = products(149_689, 14541 - 1024, 4000) - 599 * 4 * 4000 * 1024 / ROW_BYTES_A_SECOND
     assert seconds - before.seconds == pytest.approx(5 * more)
     assert bytes_ - before.bytes == 4 * (14541 - 1024) * 250
+
+
+@pytest.mark.parametrize(("precision", "gain", "faster"), [("bf16", 2.0, 2), ("auto", 2.0, 2), ("auto", 1.1, 1)])
+def test_products_of_another_precision_have_their_own_speed(
+    precision: str, gain: float, faster: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ranking keeps float32."""
+    monkeypatch.setattr(estimates, "bf16_gain", lambda: gain)
+    exact = preset("wn18rr/complex-none").with_values({"training.epochs": 1, "training.batching": "questions"})
+    before, after = (estimate(each, 1e9).seconds for each in (exact, exact.with_value("training.precision", precision)))
+    assert before is not None and after is not None
+    assert before - after == pytest.approx((1 - 1 / faster) * products(103_509, 40943, 4000))
 
 
 def test_what_is_not_a_product_has_its_own_speed() -> None:

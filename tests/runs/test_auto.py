@@ -14,6 +14,8 @@ from dura.data import load
 from dura.records import RunFolder
 from dura.runs import auto
 from dura.runs.api import choose
+from dura.runs.choices import Choices
+from dura.runs.fitting import Clock, fitted
 from dura.runs.run import resume, train
 from dura.training.trainer import Progress
 from dura.types import BadInput, DuraError
@@ -71,6 +73,46 @@ def test_a_learning_rate_that_no_table_can_hold_is_one_sentence() -> None:
     settings = choose(None, model="cp", rank=4, batch="auto", settings={"optimizer.lr": 1e308})
     with pytest.raises(DuraError, match="the loss became nan .* train again with a smaller learning rate"):
         train(settings, random_graph(entities=300, facts=900))
+
+
+@pytest.mark.parametrize(("gain", "precision"), [(2.0, "bf16"), (1.1, "float32")])
+def test_a_run_has_the_precision_that_is_faster_here(
+    gain: float, precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auto, "bf16_gain", lambda _: gain)
+    graph, ear = random_graph(), Ear()
+    wanted = choose(None, rank=8, epochs=1, batch=50, settings={"training.precision": "auto"})
+    train(wanted, graph, tmp_path / "run", listeners=(ear,))
+    assert Experiment.from_toml(tmp_path / "run" / "settings.toml").training.precision == precision
+    said = f"auto chose the precision {precision}: products in bf16 are {gain} times as fast here"
+    assert said in ear.notices
+    assert RunFolder.open(tmp_path / "run").records()[0]["auto"] == said
+
+
+def test_distances_keep_full_precision() -> None:
+    wanted = choose(None, model="transe", settings={"training.precision": "auto"})
+    chosen, said = auto.settle_precision(wanted, random_graph().sizes)
+    assert chosen.training.precision == "float32"
+    assert "transe does not score by matrix products" in said
+
+
+def test_the_gain_of_bf16_is_measured() -> None:
+    assert 0.001 < auto.bf16_gain() < 1000
+
+
+def test_minutes_measure_the_precision_unless_it_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small graphs have time enough."""
+    monkeypatch.setattr(auto, "bf16_gain", lambda _: 2.0)
+    large = random_graph(entities=4500, facts=5000)
+    for graph, chosen, precision in (
+        (large, {}, "bf16"),
+        (random_graph(), {}, "float32"),
+        (large, {"training.precision": "float32"}, "float32"),
+    ):
+        given = Choices(rank=4, settings={"regularizer.weight": 0.01} | chosen)
+        fitting, said = fitted(given.experiment(dated=False), graph, given, Clock(1), lambda *_: 0.0)
+        assert fitting.training.precision == precision
+        assert any("auto chose the precision" in sentence for sentence in said) == (precision == "bf16")
 
 
 def test_what_was_not_settled_is_no_number() -> None:

@@ -13,7 +13,7 @@ Header = Literal["auto", "yes", "no"]
 Splitting = Literal["random", "grouped", "relation", "time"]
 Unit = Literal["auto", "hour", "day", "week", "month", "year"]
 Batching = Literal["questions", "facts"]
-Precision = Literal["float32", "tf32", "bf16"]
+Precision = Literal["auto", "float32", "tf32", "bf16"]
 Share = float | Literal["auto"]
 
 N = TypeVar("N", int, float)
@@ -132,6 +132,7 @@ class TrainingSettings:
     seed: int = _least(0, 0)
     device: str = "cpu"
     precision: Precision = "float32"
+    """Of the matrix products. "auto" is bf16 if a measurement at the start finds it much faster, else float32."""
     threads: int = _least(0, 0)
     """0 = one if a step is small, else as torch chooses."""
 

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from dura.config import Experiment
 from dura.data import catalog
 from dura.objectives import Candidates, Negatives, Sample
+from dura.runs.auto import FASTER, bf16_gain
 from dura.runs.build import build_objective
 from dura.runs.cost import ModelSize, cost, model_size, product_seconds
 from dura.types import DuraError, Sizes
@@ -122,7 +123,7 @@ class _Work:
         if isinstance(self.candidates, Negatives):
             scoring = self.facts * self.candidates.count * self.shape.width / DRAWN_NUMBERS_A_SECOND
         else:
-            scoring = self._scoring(self.questions * self.scored(epoch))
+            scoring = self._scoring(self.questions * self.scored(epoch)) / self._gain()
         return math.ceil(self.questions / batch) * each + scoring
 
     def ranking_seconds(self) -> float:
@@ -131,6 +132,12 @@ class _Work:
         often = {"valid": math.ceil(training.epochs / training.validate_every), "test": 1}
         ranked = sum(2 * file.facts * often.get(split, 0) for split, file in self.entry.files.items())
         return self._scoring(ranked * self.entry.entities) / 3
+
+    def _gain(self) -> float:
+        """How many times as fast products of this precision are as those of float32. Ranking is always done in float32."""
+        precision = self.experiment.training.precision
+        gain = 1.0 if precision in ("float32", "tf32") else bf16_gain()
+        return gain if precision == "bf16" or (precision == "auto" and gain >= FASTER) else 1.0
 
     def _scoring(self, pairs: float) -> float:
         """The scores of `pairs` of question and entity, and their gradients."""

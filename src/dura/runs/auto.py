@@ -1,18 +1,23 @@
-"""Auto: choose the batch size for this machine, model and graph by a short measurement."""
+"""Auto: choose the batch size and the precision of products for this machine, model and graph by short measurements."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
+from functools import cache
+
+import torch
 
 from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.objectives import All
-from dura.runs.build import build, build_objective, questions_of, torch_settings
+from dura.runs.build import build, build_objective, checked_device, questions_of, torch_settings
+from dura.runs.cost import model_size
 from dura.runs.texts import show_graph
 from dura.training.progress import Plan
 from dura.training.trainer import Trainer
-from dura.types import BadInput
+from dura.types import BadInput, Sizes
 
 SIZES = (64, 128, 256, 512, 1024, 2048)
 ENOUGH = 0.85
@@ -21,6 +26,10 @@ LEAST_STEPS = 50
 """An epoch should have at least this many steps; larger batches are not tried."""
 SECONDS = 10.0
 """After this many seconds no larger batch is tried."""
+FASTER = 1.3
+"""Products are computed in bfloat16 if they are at least this many times as fast."""
+QUESTIONS, WIDTH, CANDIDATES, PRODUCTS = 256, 800, 4096, 8
+"""The shape of the products that are compared, and how many of them."""
 
 
 def settle(experiment: Experiment, graph: Graph) -> tuple[Experiment, str]:
@@ -40,6 +49,34 @@ def settle(experiment: Experiment, graph: Graph) -> tuple[Experiment, str]:
     block = candidates.size(chosen, graph.sizes.entities) if isinstance(candidates, All) else chosen
     measured = ", ".join(f"{size}: {speed:,.0f}" for size, speed in speeds.items())
     return experiment, f"auto chose batches of {chosen} questions in blocks of {block} (facts/s by batch: {measured})"
+
+
+def settle_precision(
+    experiment: Experiment, sizes: Sizes, gain: Callable[[str], float] | None = None
+) -> tuple[Experiment, str]:
+    """Replace `training.precision = "auto"` by a precision. Also returns a sentence that says why."""
+    if not model_size(experiment.model, sizes).by_product:
+        chosen, why = "float32", f"{experiment.model.name} does not score by matrix products"
+    else:
+        times = (gain or bf16_gain)(experiment.training.device)
+        chosen, why = "bf16" if times >= FASTER else "float32", f"products in bf16 are {times:.1f} times as fast here"
+    return experiment.with_value("training.precision", chosen), f"auto chose the precision {chosen}: {why}"
+
+
+@cache
+def bf16_gain(device: str = "cpu") -> float:
+    """How many times as fast matrix products are in bfloat16 as in float32. The fastest of a few counts."""
+    there = checked_device(device)
+    took = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        left, right = (torch.ones(n, WIDTH, dtype=dtype, device=there) for n in (QUESTIONS, CANDIDATES))
+        seconds = []
+        for _ in range(PRODUCTS):
+            began = time.perf_counter()
+            torch.mm(left, right.mT)[0, 0].item()  # waits for the device
+            seconds.append(time.perf_counter() - began)
+        took[dtype] = min(seconds)
+    return took[torch.float32] / took[torch.bfloat16]
 
 
 def pick(speeds: dict[int, float]) -> int:

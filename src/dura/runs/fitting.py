@@ -13,9 +13,10 @@ from collections.abc import Callable
 from dura import world
 from dura.config import Experiment
 from dura.data.graph import Graph
+from dura.runs.auto import settle_precision
 from dura.runs.build import build, complete
 from dura.runs.choices import Choices
-from dura.runs.defaults import Outline, applies, fit_to, summary
+from dura.runs.defaults import MANY, Outline, applies, fit_to, summary
 from dura.runs.minutes import check_minutes, within
 from dura.runs.texts import encode_ahead
 from dura.runs.weight import Attempt, find_weight, searched
@@ -61,6 +62,11 @@ def fitted(
     search = own and world.size() == 1 and searched(experiment, graph, choices.chosen)
     if search or clock.limited:
         build(complete(experiment), graph.sizes)  # a wrong setting is refused before anything is tried
+    if own and clock.limited and "training.precision" not in choices.chosen and len(graph.entities) > MANY:
+        experiment = experiment.with_value("training.precision", "auto")  # smaller graphs have time enough
+    if experiment.training.precision == "auto" and world.size() == 1:
+        experiment, sentence = settle_precision(experiment, graph.sizes)
+        said.append(sentence)
     if search:
         experiment, sentence = find_weight(experiment, graph, attempt, tell, SEARCHING * clock.left)
         said.append(sentence)

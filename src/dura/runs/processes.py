@@ -41,12 +41,10 @@ def folder_of(out: Path | Callable[[str], Path] | None, name: str) -> Path | Non
     return out(name) if out is not None else None
 
 
-def refuse_auto() -> None:
-    """Refuse to measure batch sizes with several processes: each would choose another one."""
+def refuse_auto(path: str, instead: str) -> None:
+    """Refuse to measure with several processes: each would choose another value."""
     if world.size() > 1:
-        raise BadInput(
-            "training.batch is 'auto', which measures one process: give several processes a number (--batch)"
-        )
+        raise BadInput(f"{path} is 'auto', which measures one process: give several processes {instead}")
 
 
 def job_of(choices: Choices) -> str:

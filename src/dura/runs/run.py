@@ -18,7 +18,7 @@ from dura.data.loading import load_dated, reviewed
 from dura.data.readers import ColumnChoice
 from dura.models import restore
 from dura.records import RunFolder, best_epoch, curve
-from dura.runs.auto import settle
+from dura.runs.auto import settle, settle_precision
 from dura.runs.build import Parts, complete, torch_settings
 from dura.runs.choices import Choices
 from dura.runs.fitting import Clock, fitted
@@ -177,12 +177,8 @@ def train(
     experiment, said = complete(experiment), list(said)
     join_for(experiment)
     tell(listeners, *experiment.training.remarks())
-    if experiment.training.batch == "auto":
-        world.together(refuse_auto)
-        encode_ahead(experiment, graph, partial(tell, listeners))
-        experiment, measured = settle(experiment, graph)
-        tell(listeners, measured)
-        said.append(measured)
+    experiment, measured = _settled(experiment, graph, listeners)
+    said += measured
     agree_on(experiment, graph)
     started = Start(experiment, graph, listeners, stopped)
     if out is None:
@@ -190,6 +186,22 @@ def train(
     # The parts belong to these functions alone, so that the tables are gone when the run is opened.
     _into(out, started, built(started), "; ".join(said), job)
     return world.together(lambda: open_run(out, experiment.training.device))
+
+
+def _settled(experiment: Experiment, graph: Graph, listeners: tuple[Listener, ...]) -> tuple[Experiment, list[str]]:
+    """Measure what is "auto", and tell and return what was found."""
+    said = []
+    if experiment.training.precision == "auto":
+        world.together(partial(refuse_auto, "training.precision", "one (--set training.precision=float32)"))
+        experiment, measured = settle_precision(experiment, graph.sizes)
+        said.append(measured)
+    if experiment.training.batch == "auto":
+        world.together(partial(refuse_auto, "training.batch", "a number (--batch)"))
+        encode_ahead(experiment, graph, partial(tell, listeners))
+        experiment, measured = settle(experiment, graph)
+        said.append(measured)
+    tell(listeners, *said)
+    return experiment, said
 
 
 def _in_memory(start: Start, parts: Parts) -> Trained:
