@@ -3,6 +3,7 @@
     python benchmarks/quality.py run dura fb15k-237 --minutes 15 --out dura.jsonl --preset fb15k-237/complex-dura-laptop
     python benchmarks/quality.py run literal fb15k-237 --minutes 40 --out literal.jsonl
     python benchmarks/quality.py run pykeen fb15k-237 --minutes 40 --out pykeen.jsonl
+    python benchmarks/quality.py command fb15k-237 --minutes 1 2 3 --out command.jsonl
     python benchmarks/quality.py plot dura.jsonl literal.jsonl pykeen.jsonl --target .35 --out quality.png --json quality.json
     python benchmarks/quality.py sampled fb15k-237 --samples 0 256 1024 4096 --minutes 10 --out sampled.jsonl
 
@@ -10,6 +11,9 @@ All systems train ComplEx with reciprocal relations. The clock starts with the f
 equal parts. After each part, dura's evaluator ranks the tables; it is the same for all systems, and the clock stands still
 meanwhile. Each result is written as a line at once, so a run may be killed at any moment. `plot` reads the files; a file may hold
 several runs.
+
+`command` is stricter to dura: its points are whole commands `dura train --graph GRAPH --minutes N`, from the start of Python to its
+end, with reading, the search for settings and validation. Nothing is chosen by hand.
 
 dura      a preset or settings, as for `dura train`.
 literal   benchmarks/reference.py: batches of facts, the full score matrix, DURA, Adagrad with rate .1, no class weights.
@@ -30,7 +34,9 @@ import argparse
 import itertools
 import json
 import math
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -261,6 +267,23 @@ def sampled(arguments: argparse.Namespace) -> None:
         run(argparse.Namespace(**vars(arguments) | {"system": "dura", "label": label, "set": settings}))
 
 
+def whole_commands(arguments: argparse.Namespace) -> None:
+    """Run `dura train --minutes` for several numbers of minutes; each is a point at the seconds that the command took."""
+    graph, label = dura.load(arguments.graph), arguments.label or "dura train --minutes"
+    about = {"label": label, "system": "command", "graph": graph.name, "minutes": max(arguments.minutes)}
+    curve = Curve(arguments.out, "command", graph, lambda: model, 0.0, 1)
+    curve.write(about | {"settings": {}, "machine": measure.machine()})
+    for minutes in sorted(arguments.minutes):
+        with tempfile.TemporaryDirectory() as folder:
+            out, began = Path(folder) / "run", time.perf_counter()
+            words = ["train", "--graph", arguments.graph, "--minutes", f"{minutes:g}", "--out", str(out)]
+            subprocess.run([sys.executable, "-m", "dura", *words], check=True)
+            curve.spent, trained = time.perf_counter() - began, dura.open(out)
+            model = trained.model
+            curve.due, curve.resumed, curve.seconds = 0.0, time.perf_counter(), math.inf
+            curve.step(float(trained.experiment.training.epochs), last=True)
+
+
 def read(paths: list[Path], target: float | None) -> list[dict[str, Any]]:
     """The runs in these files, each with its points and the minutes after which the target was first reached."""
     runs: list[dict[str, Any]] = []
@@ -332,6 +355,12 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
         command.add_argument("--label", help="the name in the plot")
     many.add_argument("--samples", type=int, nargs="+", default=[0, 256, 1024, 4096], help="sample sizes; 0: 1-vs-all")
     many.add_argument("--draw", choices=("uniform", "frequency"), default="uniform")
+    whole = commands.add_parser("command", help="run whole commands: dura train --minutes N")
+    whole.set_defaults(work=whole_commands)
+    whole.add_argument("graph")
+    whole.add_argument("--out", type=Path, required=True, help="file of JSON lines; results are appended")
+    whole.add_argument("--minutes", type=float, nargs="+", default=[1, 2, 3], help="numbers of minutes to try")
+    whole.add_argument("--label", help="the name in the plot")
     last = commands.add_parser("plot", help="draw MRR against minutes")
     last.set_defaults(work=plot)
     last.add_argument("files", type=Path, nargs="+")
@@ -342,7 +371,7 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
 
 
 def main(words: list[str] | None = None) -> None:
-    """Run one of the three commands. An error is one sentence."""
+    """Run one of the four commands. An error is one sentence."""
     arguments = parse(words)
     try:
         arguments.work(arguments)

@@ -53,6 +53,15 @@ def test_a_run_writes_what_it_is_and_then_rising_results(quality: Any, system: s
     assert points[0]["seconds"] >= 0.045 and points[-1]["seconds"] >= 0.9
 
 
+def test_whole_commands_are_points_at_the_time_they_took(quality: Any, tmp_path: Path) -> None:
+    out = tmp_path / "command.jsonl"
+    quality.main(["command", "nations", "--minutes", "0.17", "0.2", "--out", str(out)])
+    (run,) = quality.read([out], 0.5)
+    assert [point["system"] for point in run["points"]] == ["command"] * 2
+    assert all(point["seconds"] > 1 and point["test_mrr"] > 0.6 for point in run["points"])
+    assert run["minutes_to_target"] == run["points"][0]["seconds"] / 60
+
+
 def test_sampled_runs_stand_in_one_file(quality: Any, tmp_path: Path) -> None:
     out = tmp_path / "sampled.jsonl"
     quality.main(["sampled", "umls", "--samples", "0", "40", "--minutes", "0.01", "--out", str(out), *SMALL])
