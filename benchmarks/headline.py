@@ -27,8 +27,10 @@ from dura.types import BadInput
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 COLUMNS = ("preset", "seed", "mrr", "hits@1", "hits@10", "valid_mrr", "epochs", "minutes")
-FREE = ("training.seed", "training.device", "training.threads", "training.validate_every", "training.checkpoint_every")
-"""Settings that a run may change without becoming another row."""
+FREE = tuple(
+    f"training.{key}" for key in ("seed", "device", "threads", "validate_every", "checkpoint_every", "precision")
+)
+"""Settings that a run may change without becoming another row. The precision of a preset is that of the machine."""
 
 
 def recorded(path: Path) -> dict[str, Any]:

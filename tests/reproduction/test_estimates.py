@@ -33,7 +33,7 @@ MEASURED = {
     "wn18rr/rescal-dura-laptop": 3,
     "icews14/tcomplex-dura1-laptop": 20,
     "icews14/trescal-dura1-laptop": 6,
-    "icews05-15/tcomplex-dura1-laptop": 14,
+    "icews05-15/tcomplex-dura1-laptop": 15,
     "icews05-15/trescal-dura1-laptop": 7,
     "yago15k/tcomplex-dura1-laptop": 10,
     "yago15k/trescal-dura1-laptop": 5.5,
@@ -42,6 +42,12 @@ MEASURED = {
 }
 """Minutes of steps on one thread in docs/results.md; the last one is 20 times the measured seconds of an epoch."""
 CORE = 90e9
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Estimate as on a machine that has no faster products than those of float32."""
+    monkeypatch.setattr(estimates, "bf16_gain", lambda: 1.0)
 
 
 def of(name: str, speed: float = 1e9) -> tuple[int, float]:
@@ -100,7 +106,7 @@ def test_the_last_exact_epochs_count_as_exact() -> None:
     before = estimate(sampled, 1e9)
     assert before.bytes is not None and before.seconds is not None
     more = products(149_689, 14541 - 1024, 4000) - 599 * 4 * 4000 * 1024 / ROW_BYTES_A_SECOND
-    assert seconds - before.seconds == pytest.approx(5 * more)
+    assert seconds - before.seconds == pytest.approx(8 * more)
     assert bytes_ - before.bytes == 4 * (14541 - 1024) * 250
 
 
