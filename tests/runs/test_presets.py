@@ -246,9 +246,8 @@ def test_headline_settings_have_the_size_of_the_paper_and_cheaper_steps(name: st
         assert rank == published and e.regularizer.options == {"weight": 0.1, "lambda1": 0.5, "lambda2": 1.5}
     else:
         assert rank == {"icews14": 2000, "icews05-15": 1500, "yago15k": 2000}.get(e.graph.source, published)
-        weight = {"icews14/tcomplex-dura1-headline": 0.005}.get(
-            name, full.regularizer.options.get("weight")
-        )  # tuned on valid
+        tuned = {"icews14/tcomplex-dura1-headline": 0.005, "yago15k/tcomplex-dura1-headline": 0.005}  # on valid
+        weight = tuned.get(name, full.regularizer.options.get("weight"))
         assert e.regularizer.name == full.regularizer.name
         assert e.regularizer.options == {**full.regularizer.options, **({} if weight is None else {"weight": weight})}
     assert e.candidates.name == "sample" and e.training.batching == "questions"

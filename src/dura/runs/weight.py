@@ -154,14 +154,20 @@ def climb(start: float, judged: Callable[[float], float | None], tried: dict[flo
 def peak(tried: Mapping[float, float]) -> float:
     """The best weight: where a parabola through the best trial and its neighbours has its peak, over log weight.
 
+    A neighbour with less than half of the best MRR has collapsed. It lies behind a cliff, which no parabola fits, so the best trial stays.
+
     >>> round(peak({0.01: 0.30, 0.03: 0.32, 0.09: 0.30}), 3), peak({0.01: 0.3, 0.03: 0.2})
     (0.03, 0.01)
+    >>> peak({0.02: 0.41, 0.06: 0.42, 0.18: 0.17})
+    0.06
     """
     weights = sorted(tried)
     place = max(range(len(weights)), key=lambda i: (tried[weights[i]], -i))
     if not 0 < place < len(weights) - 1:
         return weights[place]
     below, best, above = (tried[weight] for weight in weights[place - 1 : place + 2])
+    if min(below, above) < best / 2:
+        return weights[place]
     bend = below - 2 * best + above
     shift = 0.0 if bend >= 0 else 0.5 * (below - above) / bend
     return float(weights[place] * FACTOR ** max(-0.5, min(0.5, shift)))
