@@ -1,6 +1,6 @@
 """Draws the figure of docs/results.md: how good, how fast, and compared with whom.
 
-Left: test MRR against minutes on two cores, for dura, the literal loop and PyKEEN (docs/results/minutes-*.json, made by quality.py).
+Left: test MRR against minutes on two cores, for dura, the literal loop and PyKEEN (docs/results/minutes-*.json, from quality.py).
 Right: the laptop presets without a regularizer and with DURA, next to the paper's rows with DURA. All are numbers of the presets.
 
 python benchmarks/overview.py --out docs/results/overview.png
@@ -36,6 +36,7 @@ LABELS = {
     "literal loop": "literal loop",
     "PyKEEN, n3": "PyKEEN",
 }
+
 
 def draw(out: Path) -> Path:
     """Draw the curves of two graphs on the left and the rows of all graphs on the right; each side has its legend below."""

@@ -34,7 +34,7 @@ def panels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Axes]:
 def test_curves_are_those_of_the_records(graph: str, panels: list[Axes]) -> None:
     panel = next(panel for panel in panels if panel.get_title().startswith(overview.NAMES[graph]))
     drawn = {str(line.get_label()): line for line in panel.lines}
-    runs = json.loads((overview.RECORDS / f"quality-{graph}.json").read_text("utf-8"))["runs"]
+    runs = json.loads((overview.RECORDS / f"minutes-{graph}.json").read_text("utf-8"))["runs"]
     assert set(drawn) == {overview.LABELS[run["label"]] for run in runs}
     for run in runs:
         line, last = drawn[overview.LABELS[run["label"]]], run["points"][-1]

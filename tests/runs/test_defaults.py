@@ -130,9 +130,9 @@ def _refuse(experiment: Experiment, graph: Graph) -> float:
 
 @given(st.floats(-4, 0), st.floats(-3, -1))
 def test_the_climb_ends_near_the_best_weight_if_it_is_in_reach(top: float, start: float) -> None:
-    """The curve has one peak, at 10**top."""
+    """The curve has one peak, at 10**top, and no cliff."""
     tried: dict[float, float] = {}
-    climb(10**start, lambda w: -((math.log10(w) - top) ** 2), tried)
+    climb(10**start, lambda w: 100 - (math.log10(w) - top) ** 2, tried)
     assert len(tried) <= weight.MOST_TRIALS
     reach = (weight.MOST_TRIALS - 3) * math.log10(weight.FACTOR)
     if abs(top - start) < reach:
@@ -144,6 +144,13 @@ def test_the_peak_is_near_the_best_trial(tried: dict[float, float]) -> None:
     best = max(tried.values())
     found = peak(tried)
     assert any(w / 2 <= found <= w * 2 for w, mrr in tried.items() if mrr == best)
+
+
+@pytest.mark.parametrize("collapsed", [0.02, 0.18])
+def test_a_trial_that_collapsed_does_not_push_the_weight_away(collapsed: float) -> None:
+    tried = {0.02: 0.41, 0.06: 0.42, 0.18: 0.41}
+    assert peak(tried | {collapsed: 0.2}) == 0.06
+    assert peak(tried | {collapsed: 0.3}) != 0.06
 
 
 def test_no_trial_begins_that_would_end_too_late() -> None:

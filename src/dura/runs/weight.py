@@ -154,7 +154,7 @@ def climb(start: float, judged: Callable[[float], float | None], tried: dict[flo
 def peak(tried: Mapping[float, float]) -> float:
     """The best weight: where a parabola through the best trial and its neighbours has its peak, over log weight.
 
-    A neighbour with less than half of the best MRR has collapsed. It lies behind a cliff, which no parabola fits, so the best trial stays.
+    A neighbour with less than half of the best MRR has collapsed. No parabola fits a cliff, so the best trial stays.
 
     >>> round(peak({0.01: 0.30, 0.03: 0.32, 0.09: 0.30}), 3), peak({0.01: 0.3, 0.03: 0.2})
     (0.03, 0.01)
