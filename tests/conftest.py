@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,11 @@ for module in os.environ.get("DURA_TEST_LITERALS", "").split():
 # Property tests judge results, not time: on a busy machine any example may take long.
 settings.register_profile("dura", deadline=None)
 settings.load_profile("dura")
+
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and the programs they start would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

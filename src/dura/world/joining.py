@@ -59,11 +59,16 @@ def leave() -> None:
     """Leave the job. The process is alone again."""
     if here.grid.groups is None:
         return
+    import gc
+
     import torch.distributed as dist
 
     here.grid = Grid()
     with contextlib.suppress(RuntimeError, ValueError):
         dist.destroy_process_group()
+    # A group ends its threads when its last reference goes. The frames of an error may hold one in a cycle; threads that live on
+    # while the interpreter ends would abort the process.
+    gc.collect()
 
 
 def _store(wait: timedelta) -> Any:
