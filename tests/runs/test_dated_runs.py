@@ -135,9 +135,13 @@ def test_times_that_start_at_ones_leave_relations_as_they_are(model: str) -> Non
     assert not torch.allclose(queries["random"][0], queries["random"][2])
 
 
-def test_trescal_by_name_starts_at_ones_and_settings_that_do_not_say_so_start_at_random() -> None:
+def test_trescal_by_name_starts_at_ones_with_little_smoothness_and_presets_keep_their_own() -> None:
     chosen = choose(None, dated=True, model="trescal")
     assert chosen.model.options == {"rank": 200, "time_init": "ones"}
+    assert (chosen.smoothness.weight, choose(None, dated=True).smoothness.weight) == (0.001, 0.2)
+    own = choose(None, dated=True, model="trescal", settings={"smoothness.weight": 0.3})
+    assert own.smoothness.weight == 0.3
+    assert complete(preset("yago15k/trescal-dura1")).smoothness.weight == 1.0
     assert choose(None, dated=True, model="trescal", settings={"model.time_init": "random"}).model.options == {
         "rank": 200,
         "time_init": "random",

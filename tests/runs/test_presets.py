@@ -237,11 +237,13 @@ def test_the_headline_rows_are_those_of_dura_with_n3_and_none_next_to_complex() 
 def test_headline_settings_have_the_size_of_the_paper_and_cheaper_steps(name: str) -> None:
     e, full = AT_HEADLINE[name], FULL[name.removesuffix(HEADLINE)]
     assert (e.expected["tables"], e.expected["system"]) == (["headline"], full.expected["system"])
-    assert (e.loss, e.smoothness, e.optimizer) == (full.loss, full.smoothness, full.optimizer)
+    assert (e.loss, e.optimizer) == (full.loss, full.optimizer)
     rank, published = (int(str(one.model.options["rank"])) for one in (e, full))
     if e.model.name == "trescal":  # the paper does not state its rank; its weights are too heavy
-        assert rank == 200 and e.model.options["time_init"] == "ones"
-        assert e.regularizer == AT_LAPTOP[name.replace(HEADLINE, LAPTOP)].regularizer
+        laptop = AT_LAPTOP[name.replace(HEADLINE, LAPTOP)]
+        own = {"weight": 0.004} if e.graph.source == "icews14" else {}  # tuned on valid, as the weights at laptop size
+        assert rank == 200 and e.model.options["time_init"] == "ones" and e.smoothness == laptop.smoothness
+        assert e.regularizer.options == {**laptop.regularizer.options, **own}
     elif name == f"wn18rr/cp-dura{HEADLINE}":  # the paper's weights; the published program has others
         assert rank == published and e.regularizer.options == {"weight": 0.1, "lambda1": 0.5, "lambda2": 1.5}
     else:
@@ -250,8 +252,10 @@ def test_headline_settings_have_the_size_of_the_paper_and_cheaper_steps(name: st
         weight = tuned.get(name, full.regularizer.options.get("weight"))
         assert e.regularizer.name == full.regularizer.name
         assert e.regularizer.options == {**full.regularizer.options, **({} if weight is None else {"weight": weight})}
+    assert e.model.name == "trescal" or e.smoothness == full.smoothness
     assert e.candidates.name == "sample" and e.training.batching == "questions"
-    assert 0 < e.training.anneal < e.training.epochs < full.training.epochs and e.training.validate_every > 1
+    assert 0 < e.training.anneal < e.training.epochs and e.training.validate_every > 1
+    assert e.training.epochs < full.training.epochs or e.model.name == "trescal"  # its steps are cheap on YAGO15k
     assert ("mrr" in e.expected) == (e.expected["source"] != "not run yet")
 
 

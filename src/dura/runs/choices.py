@@ -85,8 +85,8 @@ class Choices:
     def _for_model(self, experiment: Experiment) -> Experiment:
         """The settings that suit the chosen model, if it is not that of the preset or the default: see `Model.defaults`.
 
-        They replace whole tables, but never what was chosen. A model that brings no other table than its own gets the rank of the
-        model before it.
+        They replace whole tables, but never what was chosen. A model that is trained as the one before it, except for the
+        smoothness, gets its rank.
         """
         name, rank = self._late.get("model.name"), experiment.model.options.get("rank")
         if name is None or name == experiment.model.name:
@@ -96,7 +96,7 @@ class Choices:
         suits = {table: dict(values) for table, values in MODELS.get(name).defaults.items()}
         same = (
             {"rank": rank}
-            if not suits.keys() - {"model"} and rank is not None and "rank" in MODELS.options(name)
+            if not suits.keys() - {"model", "smoothness"} and rank is not None and "rank" in MODELS.options(name)
             else {}
         )
         suits["model"] = {"name": name, **same, **suits.get("model", {})}
