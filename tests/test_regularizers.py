@@ -244,6 +244,31 @@ def test_smoothness_is_its_literal_sum(
     torch.testing.assert_close(table.gradient(), free.grad, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("p", [2, 3])
+@pytest.mark.parametrize("every", [2, 3, 9])
+def test_smoothness_of_each_nth_pair_is_the_whole_sum_after_n_steps(p: int, every: int) -> None:
+    """Each step looks at other pairs and touches no other rows; the mean over the steps is the sum over all pairs."""
+    torch.manual_seed(every)
+    start = torch.randn(8, 4, dtype=torch.float64)
+    whole = Table(start.clone())
+    expected = Smoothness(0.3, p)(whole, 7, 2)
+    found, gradient, touched = [], torch.zeros_like(start), []
+    for step in range(5 * every, 6 * every):
+        table = Table(start.clone())
+        found.append(Smoothness(0.3, p, every)(table, 7, 2, step))
+        gradient += table.gradient() / every
+        touched.append(set(table.gradient().any(1).nonzero().flatten().tolist()))
+    torch.testing.assert_close(torch.stack(found).mean(), expected)
+    torch.testing.assert_close(gradient, whole.gradient())
+    assert all(len(rows) <= 2 * -(-6 // every) for rows in touched)
+    assert set().union(*touched) == set(range(7))
+
+
+def test_smoothness_that_looks_at_no_pair_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"smoothness.every is 0, but it is 1 or more"):
+        Smoothness(1.0, 3, 0)
+
+
 def test_smoothness_is_finite_where_neighbours_are_equal_and_nothing_for_one_time() -> None:
     table = Table(torch.ones(3, 4))
     for p in (2, 3, 4, 5):

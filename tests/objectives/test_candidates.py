@@ -95,6 +95,23 @@ def test_bf16_products_are_near_float32() -> None:
     assert (gradients[0] - gradients[1]).norm() < 0.03 * gradients[0].norm()
 
 
+@pytest.mark.parametrize("samples", [1, 60, 400])
+def test_a_sample_in_bf16_is_near_that_in_float32(samples: int) -> None:
+    """It is made longer by entities that stand for none, which changes no loss and no gradient."""
+    torch.manual_seed(samples)
+    query, table = torch.randn(20, 16), torch.randn(200, 16)
+    offsets, answers = list(range(21)), torch.randint(200, (20,)).numpy()
+    full, low = Sample(samples), Sample(samples)
+    low.product_type = torch.bfloat16
+    found = []
+    for candidates in (full, low):
+        targets = Table(table.clone())
+        loss, by_query = measured(candidates, Softmax(), query, targets, offsets, answers)
+        found.append((loss, by_query, targets.gradient()))
+    for exact, rounded in zip(*found, strict=True):
+        assert (exact - rounded).norm() < 0.03 * exact.norm()
+
+
 def test_the_buffer_is_bounded_and_used_again() -> None:
     candidates = All()
     table = Table(torch.zeros(1000, 2))

@@ -28,6 +28,8 @@ LARGEST, SMALLEST = 1024, 128
 """Each block reads and writes the whole gradient of the table once. Below 128 questions that takes as long as the products."""
 LINE = 16
 """How many numbers a line of the cache has."""
+SHAPE = 64
+"""Samples whose products are of a lower precision have a multiple of this length."""
 NEGATIVE_NUMBERS = 2**20
 """How many numbers the rows of negatives may have at a time, so that they stay near the processor."""
 GROUP_STEP = 0x9E3779B97F4A7C15
@@ -217,6 +219,8 @@ class Sample(Candidates):
         if comparator.by_product:  # an entity that is drawn twice is scored once and stands for twice as many
             drawn, times = torch.unique_consecutive(drawn, return_counts=True)
             stands_for = stands_for[times.cumsum(0) - times] + times.double().log()
+        if low != query.dtype:
+            drawn, stands_for = _padded(drawn, stands_for)
         sample = Lowered(targets.some(drawn), low)
         own, pull_own = _answered(comparator, query, row, targets, answers)
         room = self._lines(query, len(drawn)) if comparator.by_product and low == query.dtype else None
@@ -308,6 +312,15 @@ class Negatives(Candidates):
             gradient.index_add_(0, row[part], by_query + by_q[:, 0])
             targets.flush()
         return total, gradient
+
+
+def _padded(drawn: Tensor, stands_for: Tensor) -> tuple[Tensor, Tensor]:
+    """The sample, made longer by entities that stand for none, so that samples of a training have few different lengths.
+
+    A kernel of a lower precision is compiled for each new shape, which can take longer than the product itself.
+    """
+    more = -len(drawn) % SHAPE if len(drawn) else 0
+    return torch.cat([drawn, drawn[-1:].expand(more)]), torch.nn.functional.pad(stands_for, (0, more), value=-torch.inf)
 
 
 def _ids(ids: object, like: Tensor) -> Tensor:

@@ -270,10 +270,30 @@ def moduli(x: Tensor, over_complex: bool) -> Tensor:
 
 def cubes(x: Tensor, over_complex: bool, counts: Tensor | None = None) -> Tensor:
     """Σ Σ_d |x_id|³, with each row counted `counts[i]` times. |·| is the modulus if neighbouring reals are one number."""
-    # (re² + im²)^1.5 has a finite gradient at zero; a square root followed by a cube has not.
-    cubed = x.unflatten(-1, (-1, 2)).square().sum(-1).pow(1.5) if over_complex else x.abs().pow(3)
-    rows: Tensor = cubed.sum(-1)
-    return rows.sum() if counts is None else rows @ counts
+    total: Tensor = _Cubes.apply(x, over_complex, counts)  # type: ignore[no-untyped-call]
+    return total
+
+
+class _Cubes(torch.autograd.Function):
+    """The gradient is 3·|x|·x, which is finite at zero. The moduli are computed once, and no power is taken."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, over_complex: bool, counts: Tensor | None) -> Tensor:
+        square = x * x
+        if over_complex:
+            square = square[..., 0::2] + square[..., 1::2]
+        moduli = square.sqrt()
+        ctx.save_for_backward(x, moduli, counts)
+        rows: Tensor = torch.linalg.vecdot(square, moduli)
+        return rows.sum() if counts is None else rows @ counts
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        x, moduli, counts = ctx.saved_tensors
+        factor = 3 * gradients[0]
+        slopes = moduli * (factor if counts is None else (factor * counts)[:, None])
+        gradient = x.unflatten(-1, (moduli.shape[-1], -1)) * slopes[..., None]
+        return gradient.flatten(-2), None, None
 
 
 CHUNK = 2**18
@@ -284,31 +304,57 @@ class Smoothness:
     """Λ_p: neighbouring times should have similar rows. 1/(|T| − 1) Σ_l Σ_d |τ_{l+1} − τ_l|^p over the whole table of times.
 
     |·| is the modulus if a number has two `parts`. A row for "no time" at the end of the table has no neighbours: `rows` says how
-    many rows are times.
+    many rows are times. With `every` n, a step looks at each nth pair of neighbours and counts it n times, and the next step looks
+    at the next ones. So n steps look at all pairs once, and a step touches few rows of a large table.
     """
 
-    def __init__(self, weight: float = 0.0, p: int = 3) -> None:
+    def __init__(self, weight: float = 0.0, p: int = 3, every: int = 1) -> None:
         if not weight >= 0:
             raise BadInput(f"smoothness.weight is {weight}, but a weight is zero or more")
         if p not in (2, 3, 4, 5):
             raise BadInput(f"smoothness.p is {p}, but it is 2, 3, 4 or 5")
-        self.weight, self.p = weight, p
+        if every < 1:
+            raise BadInput(f"smoothness.every is {every}, but it is 1 or more")
+        self.weight, self.p, self.every = weight, p, every
 
-    def __call__(self, times: Table, rows: int, parts: int) -> Tensor:
-        """The penalty, weight included; its gradient is added to the table's."""
+    def __call__(self, times: Table, rows: int, parts: int, step: int = 0) -> Tensor:
+        """The penalty at this step, weight included; its gradient is added to the table's."""
         if rows < 2 or not self.weight:
             return times.new_zeros(())
+        factor = self.weight / (rows - 1)
+        if self.every == 1:
+            return factor * self._all(times, rows, parts, factor)
+        earlier = torch.arange(rows - 1, device=times.device)[step % self.every :: self.every]
+        return self.every * factor * self._some(times, earlier, parts, self.every * factor)
+
+    def _all(self, times: Table, rows: int, parts: int, factor: float) -> Tensor:
+        """All pairs, a few rows at a time."""
         table, by_row, total = times.detach(), times.gradient(), times.new_zeros(())
-        factor, chunk = self.weight / (rows - 1), max(1, CHUNK // times[0].numel())
+        chunk = max(1, CHUNK // times[0].numel())
         for a in range(0, rows - 1, chunk):
             b = min(a + chunk, rows - 1)
             step = table[a + 1 : b + 1] - table[a:b]
-            slope = step
-            if self.p > 2:
-                # |.|², whose power p/2 − 1 is finite at zero
-                slope = sum_of_parts(step * step, parts).pow_(self.p / 2 - 1).mul_(step)
+            slope = self._slope(step, parts)
             total += step.flatten() @ slope.flatten()
             by_row[a + 1 : b + 1].add_(slope, alpha=self.p * factor)
             by_row[a:b].sub_(slope, alpha=self.p * factor)
         times.mark(torch.arange(rows, device=times.device))
-        return factor * total
+        return total
+
+    def _some(self, times: Table, earlier: Tensor, parts: int, factor: float) -> Tensor:
+        """The pairs of these times and the next ones."""
+        table = times.detach()
+        apart = table.index_select(0, earlier + 1).sub_(table.index_select(0, earlier))
+        slope = self._slope(apart, parts)
+        total = apart.flatten() @ slope.flatten()
+        gradient = slope.mul_(self.p * factor)
+        times.add_rows(earlier + 1, gradient)
+        times.add_rows(earlier, gradient.neg())
+        return total
+
+    def _slope(self, step: Tensor, parts: int) -> Tensor:
+        """The gradient of Σ |step|^p, divided by p. Its product with `step` is the sum itself."""
+        if self.p == 2:
+            return step
+        # |.|², whose power p/2 − 1 is finite at zero
+        return sum_of_parts(step * step, parts).pow_(self.p / 2 - 1).mul_(step)

@@ -45,7 +45,7 @@ NUMBERS_A_SECOND, DRAWN_NUMBERS_A_SECOND = 1e9, 3e8
 ROW_BYTES_A_SECOND = 5e8
 """How fast the rows of a sample are read, differentiated and updated: 60 ms per step for 2,048 rows of 4,000 numbers."""
 TIME_BYTES_A_SECOND = 3e9
-"""How fast the table of the times is smoothed and updated, as a whole at each step."""
+"""How fast the table of the times is smoothed and updated: as a whole at each step, or both rows of some pairs."""
 MATRIX_SECONDS, MATRIX_BYTES_A_SECOND = 1e-4, 1e9
 """What each relation matrix of a step takes at any size (several small products), and how fast its bytes are processed."""
 
@@ -118,8 +118,11 @@ class _Work:
 
     def epoch_seconds(self, epoch: int) -> float:
         """Its steps."""
-        batch, smooth = self.experiment.training.questions_a_step, self.experiment.smoothness.weight > 0
-        each = _step_seconds(self.shape, batch, smooth) + 4 * self.shape.width * self.drawn(epoch) / ROW_BYTES_A_SECOND
+        batch, smoothness = self.experiment.training.questions_a_step, self.experiment.smoothness
+        smoothed = min(1.0, 2 / smoothness.every) if smoothness.weight else 0.0
+        each = (
+            _step_seconds(self.shape, batch, smoothed) + 4 * self.shape.width * self.drawn(epoch) / ROW_BYTES_A_SECOND
+        )
         if isinstance(self.candidates, Negatives):
             scoring = self.facts * self.candidates.count * self.shape.width / DRAWN_NUMBERS_A_SECOND
         else:
@@ -146,14 +149,13 @@ class _Work:
         return product_seconds(pairs, self.shape.width, PRODUCT_SHARE * self.speed)
 
 
-def _step_seconds(shape: ModelSize, questions: int, smooth: bool) -> float:
-    """What a step takes besides its candidates."""
+def _step_seconds(shape: ModelSize, questions: int, smoothed: float) -> float:
+    """What a step takes besides its candidates. `smoothed` is the share of all times that it smooths."""
     # The number of distinct matrices in a step if all were equally frequent; with two tables each pair is one matrix.
     kinds = math.prod(shape.matrices) if shape.matrices else 0
     distinct = kinds * -math.expm1(-questions / kinds) if kinds else 0.0
     matrix = MATRIX_SECONDS + 4 * shape.width**2 / MATRIX_BYTES_A_SECOND
-    times = 4 * shape.times / TIME_BYTES_A_SECOND if smooth else 0.0
-    return STEP_SECONDS + distinct * matrix + times
+    return STEP_SECONDS + distinct * matrix + smoothed * 4 * shape.times / TIME_BYTES_A_SECOND
 
 
 def until_all_ended(seconds: Sequence[float], at_once: int) -> float:

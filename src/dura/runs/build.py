@@ -210,7 +210,9 @@ def _dense(kind: type[Model]) -> bool:
 def _smoothness(experiment: Experiment, dense: bool) -> Smoothness:
     """Λ_p. If no p is chosen, it is 2 for matrices and 3 for rows."""
     p = experiment.smoothness.p
-    return Smoothness(experiment.smoothness.weight, p if p != "auto" else 2 if dense else 3)
+    return Smoothness(
+        experiment.smoothness.weight, p if p != "auto" else 2 if dense else 3, experiment.smoothness.every
+    )
 
 
 def open_model(

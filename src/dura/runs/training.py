@@ -82,9 +82,9 @@ def trainer_of(start: Start, parts: Parts, folder: RunFolder | None) -> Trainer:
     )
 
 
-def _smoothness(parts: Parts, graph: Graph) -> Callable[[], Tensor | float]:
+def _smoothness(parts: Parts, graph: Graph) -> Callable[[int], Tensor | float]:
     """The penalty on neighbouring times; nothing if the model has no times."""
     if parts.model.timeline is None or graph.times is None:
-        return lambda: 0.0
+        return lambda _: 0.0
     table, reals = parts.model.timeline
     return partial(parts.smoothness, table, len(graph.times.positions), reals)

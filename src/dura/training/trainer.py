@@ -42,8 +42,9 @@ COLLAPSED = 1e-3
 class Trainer:
     """Trains `model` in place on `questions`. `run` returns the final progress; `best_state` is the model's best state.
 
-    `smooth` is a penalty on the tables that adds its own gradient at each step. `redraw` gives the questions of an epoch, if they
-    differ from epoch to epoch; `facts` are then all training facts, which losses and candidates may count and filter.
+    `smooth` takes the number of a step. It is a penalty on the tables that adds its own gradient. `redraw` gives the questions of
+    an epoch, if they differ from epoch to epoch. Then `facts` are all training facts, which losses and candidates may count and
+    filter.
     `rejected` is the loss of facts that should score low.
     """
 
@@ -60,7 +61,7 @@ class Trainer:
         checkpoints: Checkpoints | None = None,
         listeners: tuple[Listener, ...] = (),
         stopped: Callable[[], bool] = lambda: False,
-        smooth: Callable[[], Tensor | float] = lambda: 0.0,
+        smooth: Callable[[int], Tensor | float] = lambda _: 0.0,
         redraw: Callable[[int], Questions] | None = None,
         facts: Questions | None = None,
         rejected: Callable[[Model, int, int], Tensor | float] = lambda *_: 0.0,
@@ -175,7 +176,8 @@ class Trainer:
         penalty = penalty if own_penalty is None else penalty + own_penalty
         refused = self.rejected(self.model, seed, deal.facts)
         loss, carrier = loss + refused, carrier + refused
-        smooth = self.smooth() if world.grid().rank == 0 else 0.0  # gradients are summed, and this one counts once
+        # Gradients are summed over processes, and this one counts once.
+        smooth = self.smooth(self.progress.steps) if world.grid().rank == 0 else 0.0
         # A scalar that carries the gradients: if backward is given tensors, torch imports sympy, which takes most of a second.
         if (total := torch.add(carrier, penalty)).requires_grad:
             total.backward()
