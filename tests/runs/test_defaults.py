@@ -96,6 +96,15 @@ def test_the_search_starts_from_a_weight_that_suits_the_graph() -> None:
     assert "weight" not in fit_to(fro, Outline(40_943, 86_835, 103_509, 3034), []).regularizer.options
 
 
+def test_matrices_of_many_times_are_smoothed_in_turns() -> None:
+    """About as many pairs per step as a batch has questions; with few times, or rows for times, every pair."""
+    trescal = choose(None, dated=True, model="trescal")
+    many, few = Outline(10_488, 368_962, 682_628, 46_275, 4017), Outline(7128, 72_826, 132_346, 8941, 365)
+    assert [fit_to(trescal, outline, []).smoothness.every for outline in (many, few)] == [8, 1]
+    assert fit_to(choose(None, dated=True), many, []).smoothness.every == 1
+    assert fit_to(trescal, many, ["smoothness.every"]).smoothness.every == 1
+
+
 def test_models_of_dated_facts_have_more_rank_and_fewer_epochs() -> None:
     icews14 = Outline(7128, 72_826, 132_346, 8941)
     static, dated = fit_to(Experiment(), icews14, []), fit_to(Experiment.of_dated_facts(), icews14, [])

@@ -49,11 +49,13 @@ class Outline:
     facts: int
     questions: int
     valid: int
+    times: int = 0
 
     @classmethod
     def of(cls, graph: Graph) -> Outline:
         """The numbers of a graph: `facts` and `questions` are those of training."""
-        return cls(len(graph.entities), len(graph.train), len(graph.questions), len(graph.valid))
+        sizes = graph.sizes
+        return cls(sizes.entities, len(graph.train), len(graph.questions), len(graph.valid), sizes.times)
 
 
 def applies(experiment: Experiment) -> bool:
@@ -100,6 +102,8 @@ def suited(outline: Outline, experiment: Experiment, chosen: Collection[str] = (
         "training.anneal": epochs // 2,
         "training.patience": 0,
     }
+    if matrices and dated:  # the matrices of all times would take most of a step
+        values["smoothness.every"] = max(1, o.times // batch)
     sampled = o.entities > MANY and experiment.loss.name == "softmax"
     if sampled:
         values |= {"candidates.name": "sample", "candidates.samples": SAMPLES, "candidates.draw": "frequency"}
