@@ -165,6 +165,14 @@ def test_a_resumed_run_says_where_it_continues(tmp_path: Path) -> None:
     assert heard.said[1].startswith("the run has ended after epoch ")
 
 
+def test_a_run_that_was_stopped_after_the_last_step_of_an_epoch_says_so(tmp_path: Path) -> None:
+    steps, heard = iter(range(100)), Heard()
+    with pytest.raises(Interrupted, match=f"stopped after step {per_epoch()} of epoch 1"):
+        train(quick(), GRAPH, tmp_path / "run", stopped=lambda: next(steps) == per_epoch() - 1)
+    resume(tmp_path / "run", listeners=(heard,))
+    assert heard.said[0] == "the run continues with the end of epoch 1 of 4: all of its steps are done"
+
+
 def per_epoch() -> int:
     return -(-len(GRAPH.questions) // 10)
 

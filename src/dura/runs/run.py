@@ -327,4 +327,6 @@ def _place(p: Progress, steps: int, epochs: int) -> str:
     """Where a run continues, in words."""
     if p.done or p.epoch >= epochs:
         return f"the run has ended after epoch {p.epoch}, so nothing is left to train"
+    if p.step >= steps:  # it was stopped between the last step and the end of the epoch
+        return f"the run continues with the end of epoch {p.epoch + 1} of {epochs}: all of its steps are done"
     return f"the run continues with step {p.step + 1} of {steps} in epoch {p.epoch + 1} of {epochs}"
