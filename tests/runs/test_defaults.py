@@ -87,11 +87,13 @@ def test_the_search_starts_from_a_weight_that_suits_the_graph() -> None:
         fit_to(Experiment(), outline, []).regularizer.options.get("weight")
         for outline in (
             Outline(100, 5000, 3000, 300),
+            Outline(271, 1111, 900, 24),
+            Outline(3000, 5000, 8000, 400),
             Outline(14_541, 272_115, 149_689, 17_535),
             Outline(40_943, 86_835, 103_509, 3034),
         )
     ]
-    assert weights == [0.01, 0.02, 0.06]  # small, dense, sparse
+    assert weights == [0.01, 0.06, 0.06, 0.02, 0.06]  # small and dense, small, sparse, dense, sparse
     fro = Experiment().with_component("regularizer", "fro")
     assert "weight" not in fit_to(fro, Outline(40_943, 86_835, 103_509, 3034), []).regularizer.options
 

@@ -19,10 +19,11 @@ MODELS = ("complex", "cp", "distmult", "rescal", "tcomplex", "tntcomplex", "tres
 """The models that these settings are for."""
 WEIGHED = ("dura", "dura-i", "dura-ii", "n3")
 """The regularizers that want about the same weight."""
-SMALL, LIGHT = 1000, 0.01
-"""With fewer entities than this, the search for a weight starts from a lighter one: there is little to gain from facts."""
+SMALL, DENSE, LIGHT = 1000, 10.0, 0.01
+"""With fewer entities than this, the search for a weight starts from a light one, but from a heavy one if there are fewer facts per
+entity than `DENSE`. If there are few valid facts, there is no search, and this is the weight."""
 SPARSE, CLASS_WEIGHT, HEAVY = 3.0, 0.9, 0.06
-"""With fewer facts per entity than this, a fact counts more if its answer is frequent, and the search starts from this weight."""
+"""With fewer facts per entity than this, a fact counts more if its answer is frequent, and the search starts from a heavy one."""
 MANY, SAMPLES = 4000, 1024
 """With more entities than this, a step scores a sample of them."""
 RANKS = {10_000: 200, 200_000: 400, 1_000_000: 200, math.inf: 100}
@@ -89,10 +90,10 @@ def suited(outline: Outline, experiment: Experiment, chosen: Collection[str] = (
     o, batch = outline, _step(BATCHES, outline.questions)
     matrices, dated = "rescal" in experiment.model.name, bool(experiment.smoothness.weight)
     rank, large = _step(RANKS, o.questions), _step(DATED_RANKS, o.questions)
-    small = "model.rank" in chosen and int(str(experiment.model.options["rank"])) < large
+    smaller = "model.rank" in chosen and int(str(experiment.model.options["rank"])) < large
     part = 1.0
     if dated and not matrices and large > rank:
-        rank, part = large, 1.0 if small else DATED
+        rank, part = large, 1.0 if smaller else DATED
     wanted = round(part * STEPS * batch / max(1, o.questions))
     epochs = min(MOST_EPOCHS, max(round(part * FEWEST_EPOCHS), wanted))
     values: dict[str, Value] = {
@@ -107,12 +108,14 @@ def suited(outline: Outline, experiment: Experiment, chosen: Collection[str] = (
     sampled = o.entities > MANY and experiment.loss.name == "softmax"
     if sampled:
         values |= {"candidates.name": "sample", "candidates.samples": SAMPLES, "candidates.draw": "frequency"}
-    if o.entities < SMALL and experiment.regularizer.name in WEIGHED:
-        values["regularizer.weight"] = LIGHT
+    small, softmax = o.entities < SMALL, experiment.loss.name == "softmax"
     if o.facts < SPARSE * o.entities and sampled:
         values["loss.w0"] = CLASS_WEIGHT
-        if experiment.regularizer.name in WEIGHED:
+    if experiment.regularizer.name in WEIGHED:
+        if softmax and o.facts < (DENSE if small else SPARSE) * o.entities:
             values["regularizer.weight"] = HEAVY
+        elif small:
+            values["regularizer.weight"] = LIGHT
     ranking, training = 2 * o.valid * o.entities, 3 * o.questions * (SAMPLES if sampled else o.entities)
     every = math.ceil(ranking / max(1.0, VALIDATING * training))
     return values | {"training.validate_every": max(1, min(every, epochs // 4))}
