@@ -104,7 +104,8 @@ def what_it_is(run: Run) -> Terms:
         ("folder", str(run.path)),
     ]
     if e.smoothness.weight:
-        items.insert(3, ("smoothness", f"weight {e.smoothness.weight:g}, p {e.smoothness.p}"))
+        turns = f", one of {e.smoothness.every} pairs per step" if e.smoothness.every > 1 else ""
+        items.insert(3, ("smoothness", f"weight {e.smoothness.weight:g}, p {e.smoothness.p}{turns}"))
     if e.expected:
         items.append(("expected", "; ".join(f"{key} {value}" for key, value in e.expected.items())))
     return Terms(items)
