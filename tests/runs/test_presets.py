@@ -241,7 +241,10 @@ def test_the_headline_rows_are_those_of_dura_with_n3_and_none_next_to_complex() 
 def test_headline_settings_have_the_size_of_the_paper_and_cheaper_steps(name: str) -> None:
     e, full = AT_HEADLINE[name], FULL[name.removesuffix(HEADLINE)]
     assert (e.expected["tables"], e.expected["system"]) == (["headline"], full.expected["system"])
-    assert (e.loss, e.optimizer) == (full.loss, full.optimizer)
+    exact = (
+        name == f"fb15k-237/rescal-dura{HEADLINE}"
+    )  # an exact epoch takes hardly longer, and large steps spoil the matrices
+    assert (e.loss, e.optimizer) == (full.loss, full.optimizer) or (exact and e.optimizer.options == {"lr": 0.03})
     rank, published = (int(str(one.model.options["rank"])) for one in (e, full))
     if e.model.name == "trescal":  # the paper does not state its rank; its weights are too heavy
         laptop = AT_LAPTOP[name.replace(HEADLINE, LAPTOP)]
@@ -264,7 +267,7 @@ def test_headline_settings_have_the_size_of_the_paper_and_cheaper_steps(name: st
         full.smoothness.weight,
         full.smoothness.p,
     )
-    assert e.candidates.name == "sample" and e.training.batching == "questions"
+    assert e.candidates.name == ("all" if exact else "sample") and e.training.batching == "questions"
     assert 0 < e.training.anneal < e.training.epochs and e.training.validate_every > 1
     assert e.training.epochs < full.training.epochs or e.model.name == "trescal"  # its steps are cheap on YAGO15k
     assert ("mrr" in e.expected) == (e.expected["source"] != "not run yet")

@@ -44,8 +44,8 @@ NUMBERS_A_SECOND, DRAWN_NUMBERS_A_SECOND = 1e9, 3e8
 """How many numbers are compared and differentiated if that is not a product: of shared candidates, and of those of each fact."""
 ROW_BYTES_A_SECOND = 5e8
 """How fast the rows of a sample are read, differentiated and updated: 60 ms per step for 2,048 rows of 4,000 numbers."""
-TIME_BYTES_A_SECOND = 3e9
-"""How fast the table of the times is smoothed and updated: as a whole at each step, or both rows of some pairs."""
+TIME_BYTES_A_SECOND, PAIR = 2e9, 7
+"""How fast the table of the times is smoothed and updated as a whole, and how many rows' time each pair takes if only some are."""
 MATRIX_SECONDS, MATRIX_BYTES_A_SECOND = 1e-4, 1e9
 """What each relation matrix of a step takes at any size (several small products), and how fast its bytes are processed."""
 
@@ -119,7 +119,7 @@ class _Work:
     def epoch_seconds(self, epoch: int) -> float:
         """Its steps."""
         batch, smoothness = self.experiment.training.questions_a_step, self.experiment.smoothness
-        smoothed = min(1.0, 2 / smoothness.every) if smoothness.weight else 0.0
+        smoothed = min(1.0, PAIR / smoothness.every) if smoothness.weight else 0.0
         each = (
             _step_seconds(self.shape, batch, smoothed) + 4 * self.shape.width * self.drawn(epoch) / ROW_BYTES_A_SECOND
         )
@@ -150,7 +150,7 @@ class _Work:
 
 
 def _step_seconds(shape: ModelSize, questions: int, smoothed: float) -> float:
-    """What a step takes besides its candidates. `smoothed` is the share of all times that it smooths."""
+    """What a step takes besides its candidates. `smoothed` is 1 if it smooths all times, and less if that takes less."""
     # The number of distinct matrices in a step if all were equally frequent; with two tables each pair is one matrix.
     kinds = math.prod(shape.matrices) if shape.matrices else 0
     distinct = kinds * -math.expm1(-questions / kinds) if kinds else 0.0
