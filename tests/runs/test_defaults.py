@@ -26,7 +26,7 @@ from dura.runs.defaults import Outline, fit_to, suited
 from dura.runs.fitting import Clock, fitted
 from dura.runs.minutes import Pace, within
 from dura.runs.run import start_run
-from dura.runs.weight import climb, find_weight, peak, searched, shortened
+from dura.runs.weight import climb, find_weight, long_weight, peak, searched, shortened
 from dura.training.progress import Interrupted
 from dura.types import BadInput
 from graphs import dated_graph, random_graph
@@ -164,6 +164,14 @@ def test_a_trial_that_collapsed_does_not_push_the_weight_away(collapsed: float) 
     assert peak(tried | {collapsed: 0.3}) != 0.06
 
 
+def test_a_weight_near_a_cliff_is_not_made_heavier() -> None:
+    tried = {0.02: 0.41, 0.06: 0.42, 0.18: 0.41}
+    assert long_weight(tried, 2.0) > 0.1
+    assert long_weight(tried | {0.18: 0.2}, 2.0) == 0.06
+    assert long_weight(tried | {0.02: 0.2}, 2.0) == 0.12
+    assert long_weight({0.06: 0.42}, 2.0) == 0.12
+
+
 def test_no_trial_begins_that_would_end_too_late() -> None:
     tried: dict[float, float] = {}
     climb(0.01, lambda _: 0.5 if len(tried) < 2 else None, tried)
@@ -171,7 +179,8 @@ def test_no_trial_begins_that_would_end_too_late() -> None:
 
 
 @pytest.mark.parametrize("graph", [random_graph(facts=300), dated_graph(facts=300)])
-def test_the_weight_comes_from_short_trainings(graph: Graph) -> None:
+def test_the_weight_comes_from_short_trainings(graph: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(weight, "WHOLE", 0)
     experiment = fit_to(choose(None, dated=graph.times is not None), Outline.of(graph), [])
     asked: list[Experiment] = []
 
@@ -185,6 +194,20 @@ def test_the_weight_comes_from_short_trainings(graph: Graph) -> None:
     assert float(str(found.regularizer.options["weight"])) > float(str(asked[0].regularizer.options["weight"]))
     assert found.with_value("regularizer.weight", 1.0) == experiment.with_value("regularizer.weight", 1.0)
     assert f"{len(asked)} short trainings" in said
+
+
+def test_a_small_graph_is_trained_whole_for_each_weight() -> None:
+    graph = random_graph(facts=300)
+    experiment = fit_to(choose(None), Outline.of(graph), [])
+    asked: list[Experiment] = []
+
+    def attempt(short: Experiment, some: Graph) -> float:
+        asked.append(short)
+        return float(str(short.regularizer.options["weight"])) % 1
+
+    found, _ = find_weight(experiment, graph, attempt)
+    assert {(e.training.epochs, e.training.anneal) for e in asked} == {(found.training.epochs, found.training.anneal)}
+    assert all(e.model == found.model for e in asked)
 
 
 def test_trainings_of_the_search_are_shorter_if_time_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,9 +316,10 @@ def test_a_run_in_minutes_keeps_to_them_says_why_and_can_be_repeated(tmp_path: P
 
 
 @pytest.mark.slow
-def test_defaults_beat_the_tuned_preset_of_a_small_graph() -> None:
-    """The preset has no falling rate. Three seeds of it have a mean of .927."""
-    assert dura.fit(load("umls"), progress=False).evaluate("test").mrr > 0.93
+@pytest.mark.parametrize(("name", "mrr"), [("umls", 0.927), ("nations", 0.772)])
+def test_defaults_are_as_good_as_the_tuned_preset_of_a_small_graph(name: str, mrr: float) -> None:
+    """The numbers are means of three seeds of the preset. A weight beyond the cliff of Nations has .72 or less."""
+    assert dura.fit(load(name), progress=False).evaluate("test").mrr > mrr - 0.005
 
 
 def test_stopping_while_a_weight_is_searched_leaves_no_folder(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """Weight: find the weight of the regularizer by short trainings at a small rank.
 
 No number of a graph says how much regularization it wants: graphs of the same size and density want weights that differ by a factor
-of ten. So a few weights are tried, each three times the one before, in the direction that improves valid MRR. The best weight of a
-short training at a small rank is lighter than that of the long one: `heavier` makes up for it.
+of ten. So a few weights are tried, each three times the one before, in the direction that improves valid MRR. A small graph is
+trained whole each time. For others the best weight of a short training at a small rank is lighter than that of the long one:
+`heavier` makes up for it.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ RANK, MATRICES, SAMPLES = 128, 50, 512
 """The rank of short trainings, that of models whose relations are matrices, and how many entities they draw."""
 STEPS, FEWEST_EPOCHS, MOST_EPOCHS = 4000, 4, 60
 """A short training has this many steps, in 4 to 60 epochs."""
+WHOLE = 10_000
+"""Graphs with up to this many questions take seconds to train, so their trainings are not shortened."""
+COLLAPSED = 0.5
+"""A trial with less than this part of the best valid MRR has collapsed: its embeddings were pulled to zero."""
 LEAST_EPOCHS = 2
 """With less time than for this many epochs per training, there is no search."""
 LONGER = 1.6
@@ -57,9 +62,16 @@ def searched(experiment: Experiment, graph: Graph, chosen: Collection[str]) -> b
         and "regularizer.weight" not in chosen
         and len(graph.valid) >= FEWEST_VALID
         and len(graph.questions) <= MOST_QUESTIONS
-        and _work(experiment) >= LONGER * _work(shortened(experiment, graph))
+        and _long_enough(experiment, graph)
     )
     return worth and bool(complete(experiment).regularizer.options.get("weight"))
+
+
+def _long_enough(experiment: Experiment, graph: Graph) -> bool:
+    """Whether the training is long, compared with those of the search. That of a small graph is as long as they are."""
+    if len(graph.questions) <= WHOLE:
+        return experiment.training.epochs >= _epochs(experiment, graph)
+    return _work(experiment) >= LONGER * _work(shortened(experiment, graph))
 
 
 def heavier(long: Experiment, short: Experiment) -> float:
@@ -105,17 +117,21 @@ def find_weight(
     tried: dict[float, float] = {}
     start = float(str(complete(experiment).regularizer.options["weight"])) / more
     climb(start, judged, tried)
-    weight = float(f"{more * peak(tried):.2g}")
+    weight = long_weight(tried, more)
     shown = ", ".join(f"{more * weight:.2g}: {mrr:.4f}" for weight, mrr in sorted(tried.items()))
     sentence = (
         f"regularizer.weight is {weight:g}, from {len(tried)} short trainings at rank {short.model.options['rank']} (valid MRR by "
         f"weight: {shown})"
     )
+    if more > 1 and collapsed_above(tried):
+        sentence += "; it is a little lighter than the best one, because the next heavier one collapsed"
     return experiment.with_value("regularizer.weight", weight), sentence
 
 
 def shortened(experiment: Experiment, graph: Graph) -> Experiment:
-    """The experiment as a short training at a small rank."""
+    """The experiment as a short training at a small rank, or as it is if the graph is small."""
+    if len(graph.questions) <= WHOLE:
+        return _long(experiment.with_value("training.patience", 0), experiment.training.epochs)
     epochs = _epochs(experiment, graph)
     small = MATRICES if "rescal" in experiment.model.name else RANK
     values: dict[str, Value] = {
@@ -166,11 +182,27 @@ def peak(tried: Mapping[float, float]) -> float:
     if not 0 < place < len(weights) - 1:
         return weights[place]
     below, best, above = (tried[weight] for weight in weights[place - 1 : place + 2])
-    if min(below, above) < best / 2:
+    if min(below, above) < COLLAPSED * best:
         return weights[place]
     bend = below - 2 * best + above
     shift = 0.0 if bend >= 0 else 0.5 * (below - above) / bend
     return float(weights[place] * FACTOR ** max(-0.5, min(0.5, shift)))
+
+
+def long_weight(tried: Mapping[float, float], more: float) -> float:
+    """The weight of the long training: `more` times the best one, but not if it is near a cliff."""
+    return float(f"{peak(tried) * (1.0 if collapsed_above(tried) else more):.2g}")
+
+
+def collapsed_above(tried: Mapping[float, float]) -> bool:
+    """Whether the next heavier weight than the best one has collapsed, so that the best one is near a cliff.
+
+    >>> collapsed_above({0.01: 0.75, 0.03: 0.77, 0.09: 0.26}), collapsed_above({0.01: 0.75, 0.03: 0.77, 0.09: 0.6})
+    (True, False)
+    """
+    best = max(tried, key=lambda weight: (tried[weight], -weight))
+    above = [weight for weight in tried if weight > best]
+    return bool(above) and tried[min(above)] < COLLAPSED * tried[best]
 
 
 def _epochs(experiment: Experiment, graph: Graph) -> int:
