@@ -17,6 +17,7 @@ from dura.config import Experiment
 from dura.data import load
 from dura.data.graph import Graph
 from dura.models import MODELS
+from dura.objectives import Sample
 from dura.records import RunFolder
 from dura.registry import Registry
 from dura.runs import defaults, weight
@@ -30,6 +31,9 @@ from dura.runs.weight import climb, find_weight, long_weight, peak, searched, sh
 from dura.training.progress import Interrupted
 from dura.types import BadInput
 from graphs import dated_graph, random_graph
+
+WIDE = random_graph(entities=20_000, facts=20_000)
+"""More entities than a sample draws."""
 
 outlines = st.builds(
     Outline,
@@ -255,16 +259,34 @@ def _paced(per_rank: float, ranking: float) -> Callable[[Experiment, Graph], Pac
 def test_a_training_fits_into_its_time_unless_one_epoch_does_not(
     seconds: float, per_rank: float, ranking: float
 ) -> None:
-    graph = load("nations")
     experiment = fit_to(choose(None), Outline(20_000, 100_000, 150_000, 5000), [])
-    chosen, _ = within(seconds, experiment, graph, [], _paced(per_rank, ranking))
-    t = chosen.training
-    pace = _paced(per_rank, ranking)(chosen, graph)
-    exact = int(str(chosen.candidates.options.get("exact", 0))) * 9 * pace.epoch
+    chosen, said = within(seconds, experiment, WIDE, [], _paced(per_rank, ranking))
+    t, growth = chosen.training, float(str(chosen.candidates.options.get("growth", 1.0)))
+    pace, entities = _paced(per_rank, ranking)(chosen, WIDE), len(WIDE.entities)
+    sample = Sample(1024, growth=growth)
+    sizes = [sample.size(epoch, t.epochs, entities) or entities for epoch in range(t.epochs)]
+    larger = sum(9 * pace.epoch * (size - 1024) / (entities - 1024) for size in sizes)
     if t.epochs > 1:
-        assert t.epochs * pace.epoch + t.epochs // t.validate_every * ranking + exact <= seconds
+        assert t.epochs * pace.epoch + t.epochs // t.validate_every * ranking + larger <= seconds
+    assert ("samples that grow" in said) == (growth > 1)
     assert t.anneal <= t.epochs
     assert 1 <= t.validate_every <= t.epochs
+
+
+def test_much_time_is_for_rank_epochs_and_larger_samples() -> None:
+    """Ten times as much time changes all three, and most of the time is used."""
+    experiment = fit_to(choose(None), Outline(14_541, 272_115, 149_689, 17_535), [])
+    few, _ = within(180, experiment, WIDE, [], _paced(0.02, 5.0))
+    many, said = within(1800, experiment, WIDE, [], _paced(0.02, 5.0))
+    assert [few.model.options["rank"], many.model.options["rank"]] == [400, 1600]
+    assert "growth" not in few.candidates.options
+    assert "samples that grow to" in said
+    hour, said = within(7200, experiment, WIDE, ["model.rank"], _paced(0.02, 5.0))
+    assert "samples that grow until the last" in said
+    assert hour.candidates.options["growth"] > many.candidates.options["growth"]
+    chosen, _ = within(1800, experiment, WIDE, ["candidates.samples"], _paced(0.02, 5.0))
+    assert "growth" not in chosen.candidates.options
+    assert chosen.training.epochs > many.training.epochs
 
 
 @given(st.floats(10, 3600), st.floats(1.1, 10), st.floats(1e-4, 0.1))

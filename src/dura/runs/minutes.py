@@ -1,7 +1,7 @@
 """Minutes: choose rank, epochs and candidates so that training makes good use of the time that the user allows.
 
 Steps are measured first. If a whole training of the default rank does not fit, the rank shrinks, then the epochs. If there is more
-time, the rank grows, and the last epochs score all entities.
+time, the rank grows, then the epochs, and then the samples grow from epoch to epoch, until the last epochs score all entities.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from dura.config import Experiment
 from dura.data.graph import Graph
+from dura.objectives import Sample
 from dura.runs.cost import free_memory, model_size
 from dura.runs.defaults import BATCHES, applies
 from dura.runs.timing import epoch_seconds, valid_seconds
@@ -28,9 +29,14 @@ SAFE = 0.93
 """A training is planned for this share of the time that is left, because epochs are not all equally fast."""
 FEWEST, MORE = 0.6, 2.0
 """The epochs may shrink to this part of the default before the rank does, and grow to this multiple of it."""
-FOR_RANK = 0.7
-"""The rank grows until a training takes this share of the time. The rest is for epochs over all entities."""
-MOST_EXACT = 5
+FOR_SAMPLES = 0.5
+"""If the samples may grow, this share of the time is for a larger rank and more epochs. The rest is for larger samples."""
+FOR_RANK = 0.8
+"""The rank grows until a training takes this part of the time that there is for it."""
+LEAST_GROWTH = 1.02
+"""Samples that would grow by a smaller factor per epoch stay as they are."""
+WHOLE_FROM = 0.5
+"""Samples may grow so fast that the epochs after this part of the training score all entities."""
 VALIDATING = 0.15
 """Validation may take this share of the time of training."""
 SMALLEST, LARGEST = 1 / 6, 24 * 60
@@ -88,11 +94,13 @@ def within(
         raise BadInput("--minutes chooses a number of epochs, which alternating least squares has not: give --epochs")
     wanted, began = max(1, experiment.training.epochs), time.monotonic()
     whole = wanted if applies(experiment) else 1
-    experiment, each, why = _ranked(SAFE * seconds, experiment, graph, chosen, whole, pace)
+    share = FOR_SAMPLES if _may_grow(experiment, chosen) else 1.0
+    experiment, each, why = _ranked(SAFE * seconds, share, experiment, graph, chosen, whole, pace)
     seconds -= time.monotonic() - began  # measuring took time too
     safe = SAFE * seconds
     most = math.ceil(MORE * wanted)
-    epochs = wanted if "training.epochs" in chosen else min(most, each.epochs(safe))
+    epochs = max(min(wanted, each.epochs(safe)), min(most, each.epochs(share * safe)))
+    epochs = wanted if "training.epochs" in chosen else epochs
     falling = max(1, round(epochs * experiment.training.anneal / wanted)) if experiment.training.anneal else 0
     length = {
         "training.epochs": epochs,
@@ -101,11 +109,11 @@ def within(
         "training.patience": 0 if falling else experiment.training.patience,
     }
     experiment = experiment.with_values({path: value for path, value in length.items() if path not in chosen})
-    experiment, exact = _finish_exact(safe - each.seconds(epochs), experiment, graph, chosen, pace)
-    taken = each.seconds(epochs) + exact
-    said = f"{duration(seconds)} are left for training: {why}{epochs} epochs of {duration(each.epoch)}"
-    if count := experiment.candidates.options.get("exact"):
-        said += f", the last {count} over all entities"
+    added, grows = 0.0, ""
+    if share < 1 and safe > each.seconds(epochs):
+        experiment, added, grows = _growing(safe - each.seconds(epochs), each.epoch, experiment, graph, pace)
+    taken = each.seconds(epochs) + added
+    said = f"{duration(seconds)} are left for training: {why}{epochs} epochs of {duration(each.epoch)}{grows}"
     said += f", about {duration(taken)} in all"
     if taken > seconds:
         said += " (longer than asked: an epoch takes that long)"
@@ -116,13 +124,17 @@ def within(
 
 def _ranked(
     safe: float,
+    share: float,
     experiment: Experiment,
     graph: Graph,
     chosen: Collection[str],
     wanted: int,
     pace: Callable[[Experiment, Graph], Pace],
 ) -> tuple[Experiment, Pace, str]:
-    """The largest rank that leaves time for the wanted epochs; a smaller one only if not even a part of them fits."""
+    """The largest rank that leaves time for the wanted epochs; a smaller one only if not even a part of them fits.
+
+    A `share` of the time is for larger ranks.
+    """
     each = pace(experiment, graph)
     if not applies(experiment) or "model.rank" in chosen:
         return experiment, each, ""
@@ -130,10 +142,11 @@ def _ranked(
     small = len(graph.questions) <= min(BATCHES)  # more rank brings nothing on graphs of this size
     ranks = [rank for rank in _fitting(experiment, graph) if rank < own or (not small and rank > own)]
     best, found = own, each
-    if each.seconds(wanted) <= FOR_RANK * safe:
+    room = FOR_RANK * share * safe
+    if each.seconds(wanted) <= room:
         for rank in (rank for rank in ranks if rank > own):
             more = pace(experiment.with_value("model.rank", rank), graph)
-            if more.seconds(wanted) > FOR_RANK * safe:
+            if more.seconds(wanted) > room:
                 break
             best, found = rank, more
     else:
@@ -154,19 +167,44 @@ def _fitting(experiment: Experiment, graph: Graph) -> list[int]:
     return [rank for rank in ranks if 12 * numbers[rank] <= MEMORY * free]
 
 
-def _finish_exact(
-    left: float,
-    experiment: Experiment,
-    graph: Graph,
-    chosen: Collection[str],
-    pace: Callable[[Experiment, Graph], Pace],
-) -> tuple[Experiment, float]:
-    """Score all entities in the last epochs, if there is time for two of them at least. Also the seconds that this adds."""
+def _may_grow(experiment: Experiment, chosen: Collection[str]) -> bool:
+    """Whether training samples entities, and nobody chose how."""
     free = not any(path.startswith("candidates.") for path in chosen)
-    if experiment.candidates.name != "sample" or not applies(experiment) or not free or left <= 0:
-        return experiment, 0.0
-    epoch = pace(experiment.with_value("candidates.name", "all"), graph).epoch
-    count = min(MOST_EXACT, experiment.training.epochs // 4, int(left / max(1e-9, epoch)))
-    if count < 2:
-        return experiment, 0.0
-    return experiment.with_value("candidates.exact", count), count * epoch
+    return experiment.candidates.name == "sample" and applies(experiment) and free
+
+
+def _growing(
+    left: float, epoch: float, experiment: Experiment, graph: Graph, pace: Callable[[Experiment, Graph], Pace]
+) -> tuple[Experiment, float, str]:
+    """Let samples grow from epoch to epoch as fast as fits into the time that is left.
+
+    An epoch over a sample takes `epoch` seconds, and time grows with the size of the sample. Also returns the seconds that this
+    adds, and words that say what was chosen.
+    """
+    count, entities = experiment.training.epochs, len(graph.entities)
+    sample = Sample(int(str(experiment.candidates.options["samples"])))
+    if count < 2 or entities <= sample.samples:
+        return experiment, 0.0, ""
+    each = (pace(experiment.with_value("candidates.name", "all"), graph).epoch - epoch) / (entities - sample.samples)
+
+    def sizes(growth: float) -> list[int]:
+        grown = Sample(sample.samples, growth=growth)
+        return [grown.size(at, count, entities) or entities for at in range(count)]
+
+    def added(growth: float) -> float:
+        return max(0.0, each) * sum(size - sample.samples for size in sizes(growth))
+
+    low, high = 1.0, min(10.0, (entities / sample.samples) ** (1 / max(1.0, WHOLE_FROM * count)))
+    if added(high) <= left:
+        low = high
+    for _ in range(20):
+        middle = (low + high) / 2
+        low, high = (middle, high) if added(middle) <= left else (low, middle)
+    growth = math.floor(low * 1000) / 1000
+    if growth < LEAST_GROWTH:
+        return experiment, 0.0, ""
+    last = sizes(growth)
+    words = f", with samples that grow to {last[-1]:,} entities"
+    if whole := last.count(entities):
+        words = f", with samples that grow until the last {whole} score all entities"
+    return experiment.with_value("candidates.growth", growth), added(growth), words

@@ -103,6 +103,8 @@ def find_weight(
             return experiment, f"regularizer.weight stays at {kept}: there is no time to search for a better one"
         short = _long(short, min(affordable, short.training.epochs))
 
+    kind = "short training" if _work(short) < _work(experiment) else "training"
+
     def judged(weight: float) -> float | None:
         spent = time.monotonic() - began
         if tried and spent * (1 + 1 / len(tried)) > seconds:
@@ -111,7 +113,7 @@ def find_weight(
         mrr = attempt(short.with_value("regularizer.weight", weight), some)
         took = duration(time.monotonic() - start)
         long = f"{more * weight:.2g}"  # the weight that would be chosen
-        tell(f"looking for regularizer.weight: {long} has valid MRR {mrr:.4f} in a short training ({took})")
+        tell(f"looking for regularizer.weight: {long} has valid MRR {mrr:.4f} in a {kind} ({took})")
         return mrr
 
     tried: dict[float, float] = {}
@@ -120,7 +122,7 @@ def find_weight(
     weight = long_weight(tried, more)
     shown = ", ".join(f"{more * weight:.2g}: {mrr:.4f}" for weight, mrr in sorted(tried.items()))
     sentence = (
-        f"regularizer.weight is {weight:g}, from {len(tried)} short trainings at rank {short.model.options['rank']} (valid MRR by "
+        f"regularizer.weight is {weight:g}, from {len(tried)} {kind}s at rank {short.model.options['rank']} (valid MRR by "
         f"weight: {shown})"
     )
     if more > 1 and collapsed_above(tried):
