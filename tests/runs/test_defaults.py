@@ -283,7 +283,7 @@ def test_much_time_is_for_rank_epochs_and_larger_samples() -> None:
     assert "samples that grow to" in said
     hour, said = within(7200, experiment, WIDE, ["model.rank"], _paced(0.02, 5.0))
     assert "samples that grow until the last" in said
-    assert hour.candidates.options["growth"] > many.candidates.options["growth"]
+    assert float(str(hour.candidates.options["growth"])) > float(str(many.candidates.options["growth"]))
     chosen, _ = within(1800, experiment, WIDE, ["candidates.samples"], _paced(0.02, 5.0))
     assert "growth" not in chosen.candidates.options
     assert chosen.training.epochs > many.training.epochs
