@@ -3,10 +3,11 @@
     dura reproduce headline --only icews14 --out reproduce
     python benchmarks/headline.py reproduce/runs/*
     python benchmarks/headline.py --figure docs/results/headline.png
+    python benchmarks/headline.py --sheet
 
 A run must have ended and been evaluated on test. It becomes a line of docs/results/headline.csv, from which the bands of presets
 follow, and a curve in docs/results/headline.json: minutes of steps and valid MRR. A run whose settings are not those of its preset
-is only recorded as a curve, with what it changed.
+is only recorded as a curve, with what it changed. `--sheet` prints the table of docs/results/full-size.md.
 """
 
 from __future__ import annotations
@@ -26,6 +27,13 @@ from dura.sheets.figures import GREY, curves, panels, save
 from dura.types import BadInput
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
+NAMES = {
+    "fb15k-237": "FB15k-237",
+    "wn18rr": "WN18RR",
+    "icews14": "ICEWS14",
+    "icews05-15": "ICEWS05-15",
+    "yago15k": "YAGO15k",
+}
 COLUMNS = ("preset", "seed", "mrr", "hits@1", "hits@10", "valid_mrr", "epochs", "minutes")
 FREE = tuple(
     f"training.{key}" for key in ("seed", "device", "threads", "validate_every", "checkpoint_every", "precision")
@@ -85,36 +93,78 @@ def _key(row: dict[str, Any]) -> str:
 
 
 def draw(out: Path) -> Path:
-    """Valid MRR against minutes, one panel per graph; a dashed line is the paper's best test MRR of the rows shown."""
+    """Valid MRR against minutes, one panel per graph. On the right of each curve is the paper's test MRR of its row."""
     rows = json.loads((RESULTS / "headline.json").read_text("utf-8"))
     graphs = sorted({row["preset"].partition("/")[0] for row in rows})
     with panels(len(graphs)) as (drawn, places):
         for panel, graph in zip(places, graphs, strict=True):
             own = [row for row in rows if row["preset"].startswith(f"{graph}/")]
             lines = {_title(row): ([m for _, m, _ in row["curve"]], [mrr for *_, mrr in row["curve"]]) for row in own}
-            published = (preset(row["preset"].removesuffix("-headline")).expected["mrr"] for row in own)
-            panel.axhline(max(published), color=GREY, linewidth=1, linestyle="--", label="the paper, on test")
-            curves(panel, lines, x="minutes of steps, one thread", y="valid MRR", title=graph)
+            curves(panel, lines, x="minutes of steps, one thread", y="valid MRR", title=NAMES[graph])
+            end = 1.08 * max(minutes[-1] for minutes, _ in lines.values())
+            colours = [line.get_color() for line in panel.get_lines()]
+            for row, colour in zip(own, colours, strict=True):
+                published = preset(row["preset"].removesuffix("-headline")).expected["mrr"]
+                panel.plot(
+                    [end], [published], marker="_", markersize=14, markeredgewidth=2, color=colour, clip_on=False
+                )
+            panel.plot([], [], marker="_", markersize=14, ls="none", color=GREY, label="the paper, on test")
             panel.legend(fontsize=8, loc="lower right")
         return save(drawn, out)
 
 
 def _title(row: dict[str, Any]) -> str:
     changed = ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in row["changed"].items())
-    name = row["preset"].partition("/")[2].removesuffix("-headline")
+    cell = preset(row["preset"]).expected
+    name = str(cell["system"])
+    name = f"{name}, no regularizer" if "-" not in name else name.replace("-", ", ")
     return f"{name}, {changed}" if changed else name
 
 
+def sheet() -> str:
+    """The rows in Markdown, the best of each model first, next to those of the paper."""
+    kept = csv.DictReader((RESULTS / "headline.csv").read_text("utf-8").splitlines())
+    rows = [(preset(row["preset"]), row) for row in kept if row["seed"] == "0"]
+    order = list(NAMES), ["complex", "cp", "rescal", "tcomplex", "trescal"]
+    rows.sort(key=lambda r: (order[0].index(r[0].graph.source), order[1].index(r[0].model.name), -float(r[1]["mrr"])))
+    titles = (
+        "graph | model | regularizer | rank | epochs | minutes | valid MRR | MRR | Hits@1 | Hits@10 "
+        "| the paper's MRR | difference | command"
+    )
+    lines = [f"| {titles} |", "|---" * (titles.count("|") + 1) + "|"]
+    for one, row in rows:
+        system, _, regularizer = str(one.expected["system"]).partition("-")
+        paper = float(preset(row["preset"].removesuffix("-headline")).expected["mrr"])
+        hits = " | ".join(f"{float(row[key]):.4f}" for key in ("valid_mrr", "mrr", "hits@1", "hits@10"))
+        cells = (
+            NAMES[one.graph.source],
+            system,
+            regularizer or "none",
+            str(one.model.options["rank"]),
+            row["epochs"],
+            row["minutes"],
+            hits,
+            f"{paper:.{2 if one.smoothness.weight else 3}f}".lstrip("0"),  # as the paper has it
+            f"{float(row['mrr']) - paper:+.3f}".replace("0.", "."),
+            f"`dura train {row['preset']}`",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
-    """Record, then draw."""
+    """Record, then draw, then print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="*", type=Path)
     parser.add_argument("--figure", type=Path)
+    parser.add_argument("--sheet", action="store_true")
     given = parser.parse_args()
     if given.runs:
         add(given.runs)
     if given.figure:
         draw(given.figure)
+    if given.sheet:
+        print(sheet())
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import pytest
 
 import overview
 from dura.runs.presets import preset
+from headline import NAMES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +33,7 @@ def panels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Axes]:
 
 @pytest.mark.parametrize("graph", overview.TIMED)
 def test_curves_are_those_of_the_records(graph: str, panels: list[Axes]) -> None:
-    panel = next(panel for panel in panels if panel.get_title().startswith(overview.NAMES[graph]))
+    panel = next(panel for panel in panels if panel.get_title().startswith(NAMES[graph]))
     drawn = {str(line.get_label()): line for line in panel.lines}
     runs = json.loads((overview.RECORDS / f"minutes-{graph}.json").read_text("utf-8"))["runs"]
     assert set(drawn) == {overview.LABELS[run["label"]] for run in runs}
@@ -54,8 +55,8 @@ def test_every_model_and_graph_is_shown_with_its_numbers_and_the_papers(panels: 
     assert len(names) == len(set(names)) == 12
     pairs = [("complex-dura", "FB15k-237, ComplEx"), ("rescal-dura", "WN18RR, RESCAL"), ("cp-dura", "WN18RR, CP")]
     pairs += [("tcomplex-dura1", "ICEWS14, TComplEx"), ("trescal-dura1", "YAGO15k, TRESCAL")]
-    graphs = {name: graph for graph, name in overview.NAMES.items()}
+    graphs = {name: graph for graph, name in NAMES.items()}
     for stem, name in pairs:
         graph, none = graphs[name.partition(",")[0]], f"{stem.partition('-')[0]}-none"
-        shown = [f"{graph}/{none}-laptop", f"{graph}/{stem}-laptop", f"{graph}/{stem}"]
+        shown = [f"{graph}/{row}" for row in (f"{none}-laptop", f"{stem}-laptop", f"{stem}-headline", stem)]
         assert marks[names.index(name)] == {preset(one).expected["mrr"] for one in shown}

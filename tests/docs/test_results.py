@@ -55,6 +55,19 @@ def test_the_first_table_repeats_the_pages_and_the_records(graph: str) -> None:
     assert numbers(first[0]["PyKEEN's MRR"]) == ends
 
 
+def test_the_rows_at_full_size_are_those_of_the_record() -> None:
+    rows = {row["command"].strip("`"): row for row in tables(FOLDER / "full-size.md") if "difference" in row}
+    ran = [row for row in csv.DictReader((FOLDER / "headline.csv").read_text().splitlines()) if row["seed"] == "0"]
+    assert {f"dura train {row['preset']}" for row in ran} == set(rows)
+    for row in ran:
+        shown = rows[f"dura train {row['preset']}"]
+        for title, key in (("MRR", "mrr"), ("Hits@1", "hits@1"), ("Hits@10", "hits@10"), ("valid MRR", "valid_mrr")):
+            assert float(shown[title]) == float(row[key]), row["preset"]
+        paper = preset(row["preset"].removesuffix("-headline")).expected["mrr"]
+        assert numbers(shown["the paper's MRR"]) == [paper]
+        assert float(shown["difference"]) == pytest.approx(float(row["mrr"]) - paper, abs=0.0006)
+
+
 def test_every_page_of_results_is_listed_on_the_first() -> None:
     linked = set(re.findall(r"\]\(results/([\w-]+)\.md\)", ENTRY.read_text("utf-8")))
     assert linked == {page.stem for page in FOLDER.glob("*.md")}
