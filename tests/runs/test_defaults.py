@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,7 +21,7 @@ from dura.models import MODELS
 from dura.objectives import Sample
 from dura.records import RunFolder
 from dura.registry import Registry
-from dura.runs import defaults, weight
+from dura.runs import auto, defaults, weight
 from dura.runs.build import complete
 from dura.runs.choices import Choices, choose
 from dura.runs.defaults import Outline, fit_to, suited
@@ -361,3 +362,19 @@ def test_a_folder_that_is_taken_is_refused_before_anything_is_tried(
     monkeypatch.setattr("dura.runs.run.best_mrr", _refuse)
     with pytest.raises(BadInput, match="not an empty folder"):
         start_run(load("umls"), Choices(), out=tmp_path, progress=False)
+
+
+@pytest.mark.parametrize(("two", "chosen"), [(0.02, 1), (1.04, 1), (1.5, 0), (2.0, 0)])
+def test_one_thread_is_chosen_if_two_are_no_faster(two: float, chosen: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine each thread waits for the slowest one, so two may take fifty times as long as one."""
+
+    def steps(experiment: Experiment, *_: object) -> list[tuple[int, float]]:
+        seconds = 1.0 if experiment.training.threads == 1 else 1 / two
+        return [(1000, 50.0), (1000, seconds), (1000, seconds)]
+
+    monkeypatch.setattr(auto, "measured_steps", steps)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    experiment, said = auto.settle_threads(choose(None), load("nations"))
+    assert (experiment.training.threads, bool(said)) == (chosen, chosen == 1)
+    fixed = choose(None, settings={"training.threads": 2})
+    assert auto.settle_threads(fixed, load("nations")) == (fixed, "")

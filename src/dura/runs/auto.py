@@ -1,4 +1,4 @@
-"""Auto: choose the batch size and the precision of products for this machine, model and graph by short measurements."""
+"""Auto: choose batch size, precision of products and threads for this machine, model and graph by short measurements."""
 
 from __future__ import annotations
 
@@ -28,6 +28,10 @@ SECONDS = 10.0
 """After this many seconds no larger batch is tried."""
 FASTER = 1.3
 """Products are computed in bfloat16 if they are at least this many times as fast."""
+MOST_STEPS, ENOUGH_SECONDS = 12, 0.3
+"""A number of threads is judged by at most this many steps, and by no more after this many seconds."""
+ALONE = 0.95
+"""One thread is enough if it has this part of the speed of all."""
 QUESTIONS, WIDTH, CANDIDATES, PRODUCTS = 256, 800, 4096, 8
 """The shape of the products that are compared, and how many of them."""
 
@@ -61,6 +65,27 @@ def settle_precision(
         times = (gain or bf16_gain)(experiment.training.device)
         chosen, why = "bf16" if times >= FASTER else "float32", f"products in bf16 are {times:.1f} times as fast here"
     return experiment.with_value("training.precision", chosen), f"auto chose the precision {chosen}: {why}"
+
+
+def settle_threads(experiment: Experiment, graph: Graph) -> tuple[Experiment, str]:
+    """Set `training.threads` to 1 if more are no faster: for small steps, or on a busy machine, where each waits for the slowest.
+
+    Also returns a sentence that says what was measured, or nothing if the threads stay as they are.
+    """
+    if experiment.training.threads or experiment.training.device != "cpu" or torch.get_num_threads() == 1:
+        return experiment, ""
+    speeds = []
+    one = experiment.with_value("training.threads", 1)
+    for each in (one, experiment.with_value("training.threads", torch.get_num_threads())):
+        steps = measured_steps(each, graph, MOST_STEPS, ENOUGH_SECONDS)
+        counted = steps[1:] or steps
+        speeds.append(sum(facts for facts, _ in counted) / sum(seconds for _, seconds in counted))
+    if speeds[0] < ALONE * speeds[1]:
+        return experiment, ""
+    return (
+        one,
+        f"one thread is as fast as {torch.get_num_threads()} here: {speeds[0]:,.0f} and {speeds[1]:,.0f} facts/s",
+    )
 
 
 @cache

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dura import world
 from dura.config import Experiment
 from dura.data.graph import Graph
-from dura.runs.auto import settle_precision
+from dura.runs.auto import settle_precision, settle_threads
 from dura.runs.build import build, complete
 from dura.runs.choices import Choices
 from dura.runs.defaults import MANY, Outline, applies, fit_to, summary
@@ -67,6 +67,9 @@ def fitted(
     if experiment.training.precision == "auto" and world.size() == 1:
         experiment, sentence = settle_precision(experiment, graph.sizes)
         said.append(sentence)
+    if own and clock.limited:
+        experiment, sentence = settle_threads(experiment, graph)
+        said += [sentence] if sentence else []
     if search:
         experiment, sentence = find_weight(experiment, graph, attempt, tell, SEARCHING * clock.left)
         said.append(sentence)
