@@ -93,23 +93,22 @@ def _key(row: dict[str, Any]) -> str:
 
 
 def draw(out: Path) -> Path:
-    """Valid MRR against minutes, one panel per graph. On the right of each curve is the paper's test MRR of its row."""
+    """Valid MRR against minutes, one panel per graph. On the right of the curves are the paper's test MRRs of their rows."""
     rows = json.loads((RESULTS / "headline.json").read_text("utf-8"))
     graphs = sorted({row["preset"].partition("/")[0] for row in rows})
-    with panels(len(graphs)) as (drawn, places):
+    with panels(len(graphs), height=4.6) as (drawn, places):
         for panel, graph in zip(places, graphs, strict=True):
             own = [row for row in rows if row["preset"].startswith(f"{graph}/")]
             lines = {_title(row): ([m for _, m, _ in row["curve"]], [mrr for *_, mrr in row["curve"]]) for row in own}
             curves(panel, lines, x="minutes of steps, one thread", y="valid MRR", title=NAMES[graph])
             end = 1.08 * max(minutes[-1] for minutes, _ in lines.values())
             colours = [line.get_color() for line in panel.get_lines()]
-            for row, colour in zip(own, colours, strict=True):
+            for i, (row, colour) in enumerate(zip(own, colours, strict=True)):
                 published = preset(row["preset"].removesuffix("-headline")).expected["mrr"]
-                panel.plot(
-                    [end], [published], marker="_", markersize=14, markeredgewidth=2, color=colour, clip_on=False
-                )
-            panel.plot([], [], marker="_", markersize=14, ls="none", color=GREY, label="the paper, on test")
-            panel.legend(fontsize=8, loc="lower right")
+                at = end * (1 + 0.04 * i)  # one next to the other: equal numbers would hide each other
+                panel.plot([at], [published], marker="_", markersize=8, markeredgewidth=2, color=colour)
+            panel.plot([], [], marker="_", markersize=8, ls="none", color=GREY, label="the paper, on test")
+            panel.legend(fontsize=8, loc="upper left", bbox_to_anchor=(0, -0.16), frameon=False)
         return save(drawn, out)
 
 

@@ -74,7 +74,7 @@ def train(
         typer.Option(help="The model's name."),
     ] = None,
     rank: Annotated[
-        int | None, typer.Option(help="Size of the embeddings (default: 100 to 400, by the graph).")
+        int | None, typer.Option(help="Size of the embeddings (default: 25 to 1,000, by graph and model).")
     ] = None,
     regularizer: Annotated[
         str | None,
