@@ -232,7 +232,7 @@ def test_smoothness_is_its_literal_sum(
     p: int, shape: tuple[int, ...], parts: int, extra: int, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Differences of neighbouring times, moduli over complex numbers; the row of "no time" is left out."""
-    monkeypatch.setattr("dura.regularizers.forms.CHUNK", chunk)
+    monkeypatch.setattr("dura.regularizers.smoothness.CHUNK", chunk)
     torch.manual_seed(p)
     start = torch.randn(shape[0] + extra, *shape[1:], dtype=torch.float64)
     table, free = Table(start.clone()), start.clone().requires_grad_()

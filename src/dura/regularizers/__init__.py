@@ -1,8 +1,9 @@
 """Regularizers: sums over the facts of a batch, divided by their number.
 
-A regularizer sees `Factors`, never a model. The room may touch tables, registry and types. To add one, write a class whose
-constructor is its settings in `forms` (or in `relatives`, if it is another paper's) and a row in `REGULARIZERS`, or an entry
-point of the group `dura.regularizers` in your own package. The weights of a loss never apply here.
+A regularizer sees `Factors`, never a model. The smoothness of times, which sees their table, has a file of its own. The room may
+touch tables, registry and types. To add one, write a class whose constructor is its settings in `forms` (or in `relatives`, if it
+is another paper's) and a row in `REGULARIZERS`, or an entry point of the group `dura.regularizers` in your own package. The weights
+of a loss never apply here.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING
 from dura.registry import Registry, late
 
 if TYPE_CHECKING:
-    from dura.regularizers.forms import Regularizer, Smoothness, squares
+    from dura.regularizers.forms import Regularizer, squares
+    from dura.regularizers.smoothness import Smoothness
 
 REGULARIZERS: Registry[Regularizer] = Registry(
     "regularizer",
@@ -33,7 +35,9 @@ REGULARIZERS: Registry[Regularizer] = Registry(
     },
     "dura.regularizers.forms:Regularizer",
 )
-_HOMES = dict.fromkeys(("Regularizer", "Smoothness", "squares"), "dura.regularizers.forms")
+_HOMES = dict.fromkeys(("Regularizer", "squares"), "dura.regularizers.forms") | {
+    "Smoothness": "dura.regularizers.smoothness"
+}
 # Late, so that a user of the names alone does not import torch.
 __getattr__ = late(__name__, _HOMES)
 
