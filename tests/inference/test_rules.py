@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import dura
 from dura.data.graph import Graph
-from dura.inference import rules as module
-from dura.inference.rules import CAUTION, Miner, Rule, apply, mine
+from dura.inference import paths as module
+from dura.inference.rules import CAUTION, Effort, Miner, Rule, apply, mine
 from graphs import dated_graph, random_graph
 
 Pair = tuple[int, int]
@@ -96,6 +96,28 @@ def test_firing_rules_lead_to_the_answer_and_their_facts_are_in_the_graph() -> N
         assert all(len(way) == len(rule.body) for way in ways)
 
 
+def test_bodies_of_three_relations_are_found_counted_and_followed_in_sparse_graphs() -> None:
+    graph = random_graph(entities=30, relations=2, facts=70, seed=4)
+    have, miner = pairs(graph), Miner(graph, effort=Effort(longer=10_000))
+    for relation in range(4):
+        literal_ends = {
+            body: {(x, y) for x, z in have[body[0]] for w, y in have[body[2]] if (z, w) in have[body[1]] and x != y}
+            for body in itertools.product(range(4), repeat=3)
+        }
+        found = [body for body in miner.bodies(relation) if len(body) == 3]
+        assert found and len(found) == len(set(found))
+        for body in found:
+            rule = miner.count(relation, body)
+            assert rule.times == len(literal_ends[body])
+            assert rule.support == len(literal_ends[body] & have[relation]) >= 2
+            for head in (0, 7, 20):
+                assert set(miner.apply([rule], head)[0].tolist()) == {y for x, y in literal_ends[body] if x == head}
+            assert miner.paths.body(miner.paths.code(body)) == body
+        assert not [body for body in Miner(graph).bodies(relation) if len(body) == 3]
+    dense = random_graph(entities=12, relations=3, facts=300, seed=3)
+    assert max(map(len, Miner(dense, effort=Effort(longer=10)).bodies(1))) == 2
+
+
 def test_frequent_bodies_are_counted_at_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = random_graph(entities=40, relations=2, facts=600, seed=1)
     body, whole = (0, 1), Miner(graph).count(1, (0, 1))
@@ -130,9 +152,13 @@ def test_rules_at_many_heads_give_what_they_give_at_each() -> None:
     miner = Miner(graph)
     for relation in (0, 7, 60, 109):
         rules, heads = miner.mine(relation), np.array([3, 0, 13, 3])
-        row, entity, score = miner.apply_many(rules, heads)
+        place, answer, confidence = miner.evidence(rules, heads)
         for at, head in enumerate(heads.tolist()):
             entities, scores = miner.apply(rules, head)
-            found = dict(zip(entity[row == at].tolist(), score[row == at].tolist(), strict=True))
+            given: dict[int, list[float]] = {}
+            for entity, share in zip(answer[place == at].tolist(), confidence[place == at].tolist(), strict=True):
+                given.setdefault(entity, []).append(share)
+            assert all(shares == sorted(shares, reverse=True) for shares in given.values())
+            found = {entity: shares[0] + 1e-3 * sum(shares[1:2]) for entity, shares in given.items()}
             assert found == pytest.approx(dict(zip(entities.tolist(), scores.tolist(), strict=True)))
-    assert len(miner.apply_many([], np.array([1]))[0]) == 0
+    assert len(miner.evidence([], np.array([1]))[0]) == 0

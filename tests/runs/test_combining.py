@@ -17,7 +17,7 @@ from dura import BadInput, DuraError, Graph
 from dura.__main__ import app
 from dura.evaluation import rank
 from dura.inference.ruled import Ruled
-from dura.inference.rules import Miner
+from dura.inference.rules import QUICK, THOROUGH, Miner
 from dura.inference.weighing import LARGEST, Seen, _best_ridge, _of_relations, observe, weigh
 from dura.models.combined import ByRelation
 from dura.records import RunFolder
@@ -135,7 +135,7 @@ def test_other_tables_and_damaged_files_are_refused(pair: Path, umls: Graph, tmp
         dura.open(place / "both")
     about = json.loads((place / "both" / "combined.json").read_text())
     for broken, said in (
-        ({**about, "format": 2}, "has format 2"),
+        ({**about, "format": 3}, "has format 3"),
         ({**about, "fit": "magic"}, "fit is none of"),
         ({**about, "members": "both"}, "members must be a list"),
     ):
@@ -238,16 +238,37 @@ def test_weights_follow_from_the_seed_and_never_from_test(pair: Path, umls: Grap
     assert torch.equal(weigh(models, fewer, seed=1, most=100).weights, one.weights)
 
 
-def test_rules_as_a_model_score_what_rules_give(umls: Graph) -> None:
-    model, miner = Ruled(umls), Miner(umls)
+@pytest.mark.parametrize("further", [1.0, 0.7, 1e-3])
+def test_rules_as_a_model_score_what_rules_give(umls: Graph, further: float) -> None:
+    model, miner = Ruled(umls, further=further), Miner(umls, effort=THOROUGH)
     scores = model.score_all(torch.tensor([5, 9]), torch.tensor([1, 60]))
     for row, (head, relation) in zip(scores, ((5, 1), (9, 60)), strict=True):
-        entities, confidence = miner.apply(miner.mine(relation), head)
-        assert int((row > 0).sum()) == len(entities)
-        for entity, share in list(zip(entities.tolist(), confidence.tolist(), strict=True))[:5]:
-            assert float(row[entity]) == pytest.approx(-np.log(1 - min(share, 0.999)), rel=1e-4)
+        given: dict[int, list[float]] = {}
+        for rule in miner.mine(relation):  # the best one first
+            for answer in miner.apply([rule], head)[0].tolist():
+                given.setdefault(answer, []).append(rule.confidence)
+        assert set(np.flatnonzero(row.numpy() > 0).tolist()) == set(given)
+        for answer, shares in given.items():
+            expected = sum(-np.log(1 - min(share, 0.999)) * further**k for k, share in enumerate(shares))
+            assert float(row[answer]) == pytest.approx(expected, rel=1e-4)
     one = model.score(torch.tensor([5]), torch.tensor([1]), torch.tensor([3]))
     assert float(one) == float(scores[0, 3])
+
+
+def test_rules_of_an_older_combination_count_as_they_did(pair: Path, tmp_path: Path) -> None:
+    done = dura.combine([pair / "dura", pair / "rescal"], tmp_path / "new", rules=True)
+    path = tmp_path / "new" / "combined.json"
+    about = json.loads(path.read_text())
+    assert about["format"] == 2
+    path.write_text(json.dumps({**about, "format": 1}))
+    question = torch.tensor([5]), torch.tensor([1])
+    new, old = done.model.score_all(*question), dura.open(tmp_path / "new").model.score_all(*question)
+    only_best = Ruled(done.graph, further=1e-3, effort=QUICK).score_all(*question) - Ruled(done.graph).score_all(
+        *question
+    )
+    weights, scales = done.model.state()["weights"], done.model.state()["scales"]
+    assert torch.allclose(old - new, only_best * weights[1, 2] / scales[2], atol=1e-4)
+    assert not torch.allclose(old, new, atol=1e-2)
 
 
 def test_dated_runs_are_combined_without_rules(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ class Explainer:
 
     def _similar(self, entity: int, relation: int, answer: int, k: int) -> tuple[SimilarEntity, ...]:
         """The nearest of the entities that have the same answer in the training facts."""
-        others = self.miner.answers(answer, self.miner.back(relation))
+        others = self.miner.paths.answers(answer, self.miner.paths.back(relation))
         others = others[others != entity]
         if len(others) > MOST_ALIKE:
             others = np.sort(np.random.default_rng(0).choice(others, MOST_ALIKE, replace=False))

@@ -8,17 +8,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from dura.inference.rules import Miner
+from dura.inference.rules import THOROUGH, Effort, Miner
 from dura.models.comparators import Comparator
 from dura.models.model import Model
 from dura.tables import Packed
-from dura.types import BadInput
+from dura.types import BadInput, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from dura.data.graph import Graph
 
 SUREST = 0.999
 """Confidences above this count as this."""
+FURTHER = 0.7
+"""How much each further rule that gives an answer counts, compared with the one before it."""
+ONLY_TIES = 1e-3
+"""The same if further rules only decide between answers whose best rules are equal."""
 HEADS = 64
 """At how many heads the rules of a relation are applied at once: a body may lead to thousands of entities."""
 
@@ -45,19 +49,20 @@ class _Asked(Comparator):
 
 
 class Ruled(Model):
-    """−log(1 − c) for each entity that a rule gives, where c is the confidence of the best rule; 0 for all others.
+    """Σ_k further^k · −log(1 − c_k) for each entity that rules give, with their confidences c_0 ≥ c_1 ≥ …; 0 for all others.
 
-    The rules of a relation are mined from the training facts when they are first needed. They know no times.
+    With `further` 1 this is the logarithm of a noisy-or. Rules repeat each other, so further ones count less. The rules of a
+    relation are mined from the training facts when they are first needed. They know no times.
     """
 
     random = False
 
-    def __init__(self, graph: Graph, seed: int = 0) -> None:
+    def __init__(self, graph: Graph, seed: int = 0, further: float = FURTHER, effort: Effort = THOROUGH) -> None:
         if graph.times is not None:
             raise BadInput("the facts of this graph have times, and rules do not know times: leave the rules out")
         super().__init__(graph.sizes, 1)
         self.comparator = _Asked(self)
-        self._miner = Miner(graph, seed=seed)
+        self._miner, self._further = Miner(graph, seed=seed, effort=effort), further
         self.kind = nn.Parameter(
             torch.zeros(()), requires_grad=False
         )  # says on which device and in which type it answers
@@ -70,9 +75,9 @@ class Ruled(Model):
             at = np.flatnonzero(relations == relation)
             rules = self._miner.mine(relation)
             for part in np.split(at, range(HEADS, len(at), HEADS)):
-                row, entity, confidence = self._miner.apply_many(rules, heads[part])
-                evidence = torch.from_numpy(-np.log1p(-np.minimum(confidence, SUREST))).float()
-                scores[torch.from_numpy(part[row]), torch.from_numpy(entity)] = evidence
+                place, entity, confidence = self._miner.evidence(rules, heads[part])
+                value = torch.from_numpy(together(place, entity, confidence, self._further)).float()
+                scores.index_put_((torch.from_numpy(part[place]), torch.from_numpy(entity)), value, accumulate=True)
         return scores.to(self.kind)
 
     def query(self, head: Tensor, relation: Tensor, time: Tensor | None = None) -> Tensor:  # noqa: ARG002
@@ -92,3 +97,12 @@ class Ruled(Model):
     def heads(self, entities: Tensor) -> Tensor:  # noqa: ARG002
         """There are none."""
         raise BadInput("rules have no rows of entities")
+
+
+def together(place: IntArray, entity: IntArray, confidence: FloatArray, further: float) -> FloatArray:
+    """What each rule adds to the score of its answer. The rules of an answer stand next to each other, the best one first."""
+    first = np.ones(len(place), dtype=bool)
+    first[1:] = (place[1:] != place[:-1]) | (entity[1:] != entity[:-1])
+    start = np.flatnonzero(first)
+    nth = np.arange(len(place)) - np.repeat(start, np.diff(np.append(start, len(place))))
+    return np.asarray(-np.log1p(-np.minimum(confidence, SUREST)) * further**nth)

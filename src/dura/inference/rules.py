@@ -1,43 +1,54 @@
 """Rules: short regularities of the training facts, with how often they hold.
 
-The rules of a relation r have three forms. Each s may also be followed from its tail to its head.
+The rules of a relation r have four forms. Each s may also be followed from its tail to its head.
 
     r(x, y) if s(x, y)               r(x, y) if s(x, z) and u(z, y)               r(x, c) if s(x, d)
+    r(x, y) if s(x, z) and u(z, w) and v(w, y), in graphs with few facts per entity, if it is asked for
 
-`mine` finds them and `apply` asks them. No model is needed. Bodies of the first two forms are found at a sample of the relation's
+`mine` finds them and `apply` asks them. No model is needed. Bodies without constants are found at a sample of the relation's
 facts. Then each one is counted: at all entities, or at a sample if it holds too often. Rules ignore times: a fact counts if it
-holds at any time. Memory is bounded by the facts and by `MOST_PATHS`.
+holds at any time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dura.data.graph import Graph, distinct
-from dura.data.questions import Questions, segments
+from dura.data.graph import Graph
+from dura.data.questions import segments
+from dura.inference.paths import MOST_HEADS, Paths
 from dura.types import FloatArray, IntArray
 
-MOST_PATHS = 50_000
-"""A body that holds for more pairs of entities is counted at a sample of its heads with about this many pairs."""
-MOST_HEADS = 2_000
-"""At how many heads a body is counted at most."""
-SEEN_FACTS = 300
-"""At how many facts of the relation bodies are looked for."""
-MOST_BODIES = 100
-"""How many bodies are counted, those first that hold at most of the facts that were looked at."""
-MOST_ANSWERS = 50
-"""For how many answers, the most frequent ones, `mine` looks for rules with constants."""
 MOST_FIRING = 30
 """How many bodies are counted for one answer."""
 LEAST_SUPPORT = 2
 """Rules that were right less often are left out."""
 CAUTION = 5
 """The confidence of a rule is support / (times + this), so that rules with few cases do not come first."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How thoroughly rules are looked for."""
+
+    facts: int = 300
+    """At how many facts of the relation bodies are looked for."""
+    bodies: int = 100
+    """How many bodies are counted, those first that hold at most of the facts that were looked at. Also how many rules with
+    constants each answer has at most."""
+    answers: int = 50
+    """For how many answers, the most frequent ones, `mine` looks for rules with constants."""
+    longer: int = 0
+    """How many bodies of three relations are counted, if the graph has few facts per entity."""
+
+
+QUICK, THOROUGH = Effort(), Effort(facts=1000, bodies=300, answers=150, longer=100)
+"""For a single explanation, and for rules that answer all questions of a relation."""
+FEW_FACTS = 10.0
+"""Graphs with fewer facts per entity than this may have bodies of three relations. In others there are too many."""
 
 
 @dataclass(frozen=True)
@@ -76,27 +87,12 @@ def apply(graph: Graph, rules: Sequence[Rule], head: int) -> tuple[IntArray, Flo
 class Miner:
     """The training facts of a graph, ready for rules. It keeps the rules of the relations that were asked for."""
 
-    def __init__(self, graph: Graph, *, seed: int = 0) -> None:
-        self._graph, self._seed = graph, seed
+    def __init__(self, graph: Graph, *, seed: int = 0, effort: Effort = QUICK) -> None:
+        self.paths = Paths(graph, seed)
+        self._seed, self._effort = seed, effort
         self._rules: dict[int, list[Rule]] = {}
         self._counted: dict[tuple[int, tuple[int, ...]], Rule] = {}
         self._bodies: dict[int, list[tuple[int, ...]]] = {}
-
-    @cached_property
-    def facts(self) -> Questions:
-        """The training facts in both directions, without times, as questions with answers."""
-        if self._graph.times is None:
-            return self._graph.questions
-        return Questions.of(distinct(self._graph.train[:, :3]), relations=self.relations)
-
-    @property
-    def relations(self) -> int:
-        """How many relations there are without reciprocal ones."""
-        return len(self._graph.relations)
-
-    def back(self, relation: int) -> int:
-        """The reciprocal of a relation, or the relation of a reciprocal one."""
-        return (relation + self.relations) % (2 * self.relations)
 
     # -- mining ---------------------------------------------------------------------------------------------------
 
@@ -104,94 +100,61 @@ class Miner:
         """All rules of a relation, by falling confidence. Rules with constants are those of its most frequent answers."""
         if relation not in self._rules:
             rules = [self.count(relation, body) for body in self.bodies(relation)]
-            answers, often = np.unique(self._of(relation)[1], return_counts=True)
-            for answer in answers[np.argsort(-often, kind="stable")[:MOST_ANSWERS]].tolist():
+            answers, often = np.unique(self.paths.of(relation)[1], return_counts=True)
+            for answer in answers[np.argsort(-often, kind="stable")[: self._effort.answers]].tolist():
                 rules += self.constants(relation, answer)
             self._rules[relation] = best_first(rules)
         return self._rules[relation]
 
     def bodies(self, relation: int) -> list[tuple[int, ...]]:
-        """The bodies of one and two relations that hold at most of the facts that were looked at, at least at two."""
+        """The bodies that hold at most of the facts that were looked at, at least at two. Those of three relations come last."""
         if relation in self._bodies:
             return self._bodies[relation]
-        heads, tails = self._of(relation)
-        rng = np.random.default_rng([self._seed, relation])
-        some = np.arange(len(heads)) if len(heads) <= SEEN_FACTS else rng.choice(len(heads), SEEN_FACTS, replace=False)
-        found = [self._between(int(heads[i]), int(tails[i]), relation) for i in some]
+        heads, tails = self.paths.of(relation)
+        rng, most = np.random.default_rng([self._seed, relation]), self._effort.facts
+        some = np.arange(len(heads)) if len(heads) <= most else rng.choice(len(heads), most, replace=False)
+        pairs = [(int(heads[i]), int(tails[i])) for i in some]
+        found = self._frequent([self.paths.between(*pair, relation) for pair in pairs], self._effort.bodies)
+        if self._effort.longer and self.paths.facts.facts < 2 * FEW_FACTS * self.paths.entities:
+            found += self._frequent([self.paths.longer(*pair) for pair in pairs], self._effort.longer)
+        self._bodies[relation] = found
+        return found
+
+    def _frequent(self, found: Sequence[IntArray], most: int) -> list[tuple[int, ...]]:
+        """The most frequent bodies of these codes."""
         codes, often = np.unique(np.concatenate([np.zeros(0, np.int64), *found]), return_counts=True)
         best = np.argsort(-often, kind="stable")
-        best = best[often[best] >= LEAST_SUPPORT][:MOST_BODIES]
-        self._bodies[relation] = [self._body(code) for code in codes[best].tolist()]
-        return self._bodies[relation]
-
-    def _between(self, head: int, tail: int, relation: int) -> IntArray:
-        """The codes of the bodies that hold between two entities, each once. The fact itself is not one of them."""
-        (one, z), (two, y) = self._near(head), self._near(tail)
-        direct = one[z == tail]
-        direct = direct[direct != relation]
-        here = (z != head) & (z != tail)
-        one, z = one[here], z[here]
-        order = np.argsort(y, kind="stable")
-        first, last = (np.searchsorted(y, z, side, sorter=order) for side in ("left", "right"))
-        other = two[order][segments(first, last - first)]
-        width = 2 * self.relations
-        codes = (np.repeat(one, last - first) + 1) * width + (other + self.relations) % width
-        return np.unique(np.concatenate([direct, codes]))
-
-    def _body(self, code: int) -> tuple[int, ...]:
-        """The relations of a code."""
-        first, last = divmod(code, 2 * self.relations)
-        return (first - 1, last) if first else (last,)
+        best = best[often[best] >= LEAST_SUPPORT][:most]
+        return [self.paths.body(code) for code in codes[best].tolist()]
 
     def count(self, relation: int, body: tuple[int, ...]) -> Rule:
         """The rule r(x, y) if body(x, y), counted."""
         key = relation, body
         if key not in self._counted:
-            heads, tails, sampled = self._pairs(body)
-            right = self._holds(heads, relation, tails)
+            heads, tails, sampled = self.paths.pairs(body)
+            right = self.paths.hold(heads, relation, tails)
             self._counted[key] = Rule(relation, body, None, int(right.sum()), len(heads), sampled)
         return self._counted[key]
 
-    def _pairs(self, body: tuple[int, ...]) -> tuple[IntArray, IntArray, bool]:
-        """The pairs of different entities for which a body holds, each once, and whether they are only a sample."""
-        every = np.random.default_rng([self._seed, *body]).permutation(self._heads(body[0]))
-        heads, sampled = every[:MOST_HEADS], len(every) > MOST_HEADS
-        ends = heads
-        for relation in body:
-            at = self.facts.find(ends, np.full_like(ends, relation))
-            start = np.where(at >= 0, self.facts.offsets[at], 0)
-            length = np.where(at >= 0, self.facts.offsets[at + 1] - start, 0)
-            # Whole heads are kept, at least one: each has all its pairs, or none.
-            total = np.cumsum(length)
-            whole = np.flatnonzero(np.append(heads[1:] != heads[:-1], True))
-            last = max(0, int(np.searchsorted(total[whole], MOST_PATHS, "right")) - 1)
-            kept = int(whole[last]) + 1 if len(heads) else 0
-            sampled |= kept < len(heads)
-            heads, start, length = heads[:kept], start[:kept], length[:kept]
-            heads, ends = np.repeat(heads, length), self.facts.answers[segments(start, length)].astype(np.int64)
-        different = heads != ends
-        codes = np.unique(heads[different] * len(self._graph.entities) + ends[different])
-        return *np.divmod(codes, len(self._graph.entities)), sampled
-
     def constants(self, relation: int, answer: int) -> list[Rule]:
         """The rules r(x, answer) if s(x, d), for every s and d that hold at two or more heads of the answer."""
-        heads = self.answers(answer, self.back(relation))
+        heads = self.paths.answers(answer, self.paths.back(relation))
         rng = np.random.default_rng([self._seed, relation, answer])
         share = min(1.0, MOST_HEADS / max(1, len(heads)))
         seen = rng.choice(heads, MOST_HEADS, replace=False) if share < 1 else heads
-        near = [self._near(int(head)) for head in seen]
+        near = [self.paths.near(int(head)) for head in seen]
         if not near:
             return []
-        width = 2 * self.relations
+        width = 2 * self.paths.relations
         codes, support = np.unique(np.concatenate([d * width + s for s, d in near]), return_counts=True)
         codes, support = codes[support >= LEAST_SUPPORT], support[support >= LEAST_SUPPORT]
         d, s = np.divmod(codes, width)
         keep = (d != answer) | (s != relation)
         d, s, support = d[keep], s[keep], np.rint(support[keep] / share).astype(np.int64)
-        at = self.facts.find(d, (s + self.relations) % width)
-        times = self.facts.offsets[at + 1] - self.facts.offsets[at]
+        at = self.paths.facts.find(d, (s + self.paths.relations) % width)
+        times = self.paths.facts.offsets[at + 1] - self.paths.facts.offsets[at]
         support = np.minimum(support, times)
-        best = np.argsort(-support / (times + CAUTION), kind="stable")[:MOST_BODIES]
+        best = np.argsort(-support / (times + CAUTION), kind="stable")[: self._effort.bodies]
         return [
             Rule(relation, (int(s[i]),), (int(d[i]), answer), int(support[i]), int(times[i]), share < 1) for i in best
         ]
@@ -206,7 +169,7 @@ class Miner:
         """
         one: dict[int, float] = {}
         two: dict[int, float] = {}
-        near = set(zip(*(column.tolist() for column in self._near(head)), strict=True))
+        near = set(zip(*(column.tolist() for column in self.paths.near(head)), strict=True))
         for rule in best_first(rules):
             for answer in self._ends(rule, head, near):
                 if answer not in one:
@@ -218,38 +181,29 @@ class Miner:
         order = np.lexsort([entities, -scores])
         return entities[order], scores[order]
 
-    def apply_many(self, rules: Sequence[Rule], heads: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
-        """What `apply` gives for each of these heads, all rules at once: the place of the head, the answer and its score."""
-        found = [self._follow(rule, heads) for rule in rules if rule.ends is None and rule.support >= LEAST_SUPPORT]
-        found.append(self._matching([rule for rule in rules if rule.ends and rule.support >= LEAST_SUPPORT], heads))
-        width = len(self._graph.entities)
-        keys = np.concatenate([row * width + end for row, end, _ in found])
-        confidence = np.concatenate([share for _, _, share in found])
-        order = np.lexsort([-confidence, keys])
-        keys, confidence = keys[order], confidence[order]
-        first = np.append(True, keys[1:] != keys[:-1])[: len(keys)]
-        second = np.append(~first[1:], False)[: len(keys)] & first  # an answer that another rule gives too
-        scores = confidence + np.where(second, 1e-3 * np.append(confidence[1:], 0.0)[: len(keys)], 0.0)
-        return *np.divmod(keys[first], width), scores[first]
+    def evidence(self, rules: Sequence[Rule], heads: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
+        """What rules of one relation give for each of these heads: the place of the head, the answer, and the confidence of a rule.
 
-    def _follow(self, rule: Rule, heads: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
-        """Where the body of a rule leads from each head, each end once."""
-        rows, ends = np.arange(len(heads)), heads.astype(np.int64)
-        for relation in rule.body:
-            step = self.facts.known(ends, np.full_like(ends, relation))
-            rows, ends = rows[step.question], step.answers.astype(np.int64)
-            rows, ends = np.divmod(np.unique(rows * len(self._graph.entities) + ends), len(self._graph.entities))
-        other = ends != heads[rows]
-        return rows[other], ends[other], np.full(int(other.sum()), rule.confidence)
+        The rules that give the same answer stand next to each other, the best one first.
+        """
+        rules = best_first(rules)
+        found = [self._matching([rule for rule in rules if rule.ends], heads)]
+        for rule in rules:
+            if rule.ends is None:
+                at, end = self.paths.ends(rule.body, heads)
+                found.append((at, end, np.full(len(at), rule.confidence)))
+        place, answer, confidence = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        order = np.lexsort([-confidence, answer, place])
+        return place[order], answer[order], confidence[order]
 
     def _matching(self, rules: Sequence[Rule], heads: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
         """The answers of rules with constants: those whose condition is a fact of the head."""
         ends = np.array([rule.ends for rule in rules], np.int64).reshape(-1, 2)
-        code = ends[:, 0] * 2 * self.relations + np.array([rule.body[0] for rule in rules], np.int64)
+        code = ends[:, 0] * 2 * self.paths.relations + np.array([rule.body[0] for rule in rules], np.int64)
         order = np.argsort(code, kind="stable")
-        near = [self._near(int(head)) for head in heads]
+        near = [self.paths.near(int(head)) for head in heads]
         rows = np.repeat(np.arange(len(heads)), [len(relation) for relation, _ in near])
-        facts = np.concatenate([np.zeros(0, np.int64), *(d * 2 * self.relations + s for s, d in near)])
+        facts = np.concatenate([np.zeros(0, np.int64), *(d * 2 * self.paths.relations + s for s, d in near)])
         first, last = (np.searchsorted(code[order], facts, side) for side in ("left", "right"))
         at = order[segments(first, last - first)]
         confidence = np.array([rule.confidence for rule in rules], np.float64)
@@ -259,75 +213,27 @@ class Miner:
         """The answers that one rule gives. `near` are the relations and tails of all facts of the head."""
         if rule.ends is not None:
             return [rule.ends[1]] if (rule.body[0], rule.ends[0]) in near else []
-        ends = np.array([head])
-        for relation in rule.body:
-            ends = np.unique(self.facts.known(ends, np.full_like(ends, relation)).answers)
-        return [end for end in ends.tolist() if end != head]
+        found: list[int] = self.paths.ends(rule.body, np.array([head]))[1].tolist()
+        return found
 
     def firing(self, relation: int, head: int, tail: int) -> list[Rule]:
         """The rules that give `tail` as an answer to (head, relation, ?), by falling confidence."""
-        here = set(self._between(head, tail, relation).tolist())
-        bodies = [body for body in self.bodies(relation) if self._code(body) in here][:MOST_FIRING]
-        near = set(zip(*(column.tolist() for column in self._near(head)), strict=True))
+        here = set(self.paths.between(head, tail, relation).tolist())
+        bodies = [body for body in self.bodies(relation) if self.paths.code(body) in here][:MOST_FIRING]
+        near = set(zip(*(column.tolist() for column in self.paths.near(head)), strict=True))
         own = [rule for rule in self.constants(relation, tail) if rule.ends and (rule.body[0], rule.ends[0]) in near]
         return best_first([*(self.count(relation, body) for body in bodies), *own])
-
-    def _code(self, body: tuple[int, ...]) -> int:
-        return body[0] if len(body) == 1 else (body[0] + 1) * 2 * self.relations + body[1]
 
     def instances(self, rule: Rule, head: int, tail: int, most: int) -> list[list[tuple[int, int, int]]]:
         """The facts that make the body true for this answer: a list per way, at most this many ways."""
         end = tail if rule.ends is None else rule.ends[0]
         if len(rule.body) == 1:
-            return [[self._fact(head, rule.body[0], end)]]
-        ways = np.intersect1d(self.answers(head, rule.body[0]), self.answers(end, self.back(rule.body[1])))
+            return [[self.paths.fact(head, rule.body[0], end)]]
+        ways = np.intersect1d(
+            self.paths.answers(head, rule.body[0]), self.paths.answers(end, self.paths.back(rule.body[1]))
+        )
         ways = ways[(ways != head) & (ways != end)][:most]
-        return [[self._fact(head, rule.body[0], z), self._fact(z, rule.body[1], end)] for z in ways.tolist()]
-
-    def _fact(self, head: int, relation: int, tail: int) -> tuple[int, int, int]:
-        """The fact without a reciprocal relation."""
-        back = relation >= self.relations
-        return (tail, relation - self.relations, head) if back else (head, relation, tail)
-
-    # -- looking up -----------------------------------------------------------------------------------------------
-
-    @cached_property
-    def _by_relation(self) -> tuple[IntArray, IntArray]:
-        """The positions of the questions by relation, and where each relation begins."""
-        order = np.argsort(self.facts.relation, kind="stable")
-        return order, np.searchsorted(self.facts.relation, np.arange(2 * self.relations + 1), sorter=order)
-
-    def _questions(self, relation: int) -> IntArray:
-        order, starts = self._by_relation
-        return order[starts[relation] : starts[relation + 1]]
-
-    def _heads(self, relation: int) -> IntArray:
-        """The entities that are heads of a relation."""
-        return self.facts.head[self._questions(relation)].astype(np.int64)
-
-    def _of(self, relation: int) -> tuple[IntArray, IntArray]:
-        """The heads and tails of all facts of a relation."""
-        some = self.facts.take(self._questions(relation))
-        return np.repeat(some.head, some.counts), some.answers
-
-    def _near(self, entity: int) -> tuple[IntArray, IntArray]:
-        """The relations and tails of all facts of an entity, in both directions."""
-        first, last = np.searchsorted(self.facts.head, [entity, entity + 1])
-        begin, end = self.facts.offsets[first], self.facts.offsets[last]
-        counts = np.diff(self.facts.offsets[first : last + 1])
-        relations = np.repeat(self.facts.relation[first:last].astype(np.int64), counts)
-        return relations, self.facts.answers[begin:end].astype(np.int64)
-
-    def answers(self, head: int, relation: int) -> IntArray:
-        """The tails of the training facts (head, relation, ?)."""
-        return self.facts.known(np.array([head]), np.array([relation])).answers.astype(np.int64)
-
-    def _holds(self, heads: IntArray, relation: int, tails: IntArray) -> NDArray[np.bool_]:
-        """For each pair of entities whether the relation holds."""
-        own = self.facts.take(self._questions(relation))
-        width = len(self._graph.entities)
-        codes = np.repeat(own.head.astype(np.int64), own.counts) * width + own.answers
-        return np.isin(heads * width + tails, codes)
+        return [[self.paths.fact(head, rule.body[0], z), self.paths.fact(z, rule.body[1], end)] for z in ways.tolist()]
 
 
 def best_first(rules: Sequence[Rule]) -> list[Rule]:

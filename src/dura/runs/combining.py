@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 Fit = Literal["relations", "equal", "adaptive"]
 FITS: tuple[Fit, ...] = ("relations", "equal", "adaptive")
 FILE, WEIGHTS = "combined.json", "weights.safetensors"
-FORMAT = 1
-"""The newest format of combined.json that this program reads, and the one it writes."""
+FORMAT = 2
+"""The newest format of combined.json that this program reads, and the one it writes. In format 1 there are fewer rules, and only
+the best one counts."""
 MOST_WEIGHTS = 1 << 30
 """A file of weights has at most this many bytes."""
 RULES = "rules"
@@ -165,10 +166,15 @@ def _fitted(
     return ByRelation(models, found.weights, found.scales), {**about, "facts": found.facts}
 
 
-def _members(opened: Sequence[Trained], graph: Graph, rules: bool) -> list[Model]:
-    from dura.inference.ruled import Ruled
+def _members(opened: Sequence[Trained], graph: Graph, rules: bool, written: int = FORMAT) -> list[Model]:
+    """The models, and rules as they were when a folder of the `written` format was made."""
+    from dura.inference.ruled import ONLY_TIES, Ruled
+    from dura.inference.rules import QUICK
 
-    return [*(one.model for one in opened), *([Ruled(graph)] if rules else [])]
+    models = [one.model for one in opened]
+    if not rules:
+        return models
+    return [*models, Ruled(graph) if written > 1 else Ruled(graph, further=ONLY_TIES, effort=QUICK)]
 
 
 def _adaptive(models: Sequence[Model], graph: Graph, best: int) -> Any:
@@ -236,7 +242,7 @@ def open_combined(folder: RunFolder, device: str = "cpu") -> Trained:
     for one in opened:
         if one.graph.digest != graph.digest:
             raise BadInput(f"the run {one.path} is of another graph than {folder.path}; {_again(about, folder)}")
-    models = _members(opened, graph, rules)
+    models = _members(opened, graph, rules, about["format"])
     weights = _read_weights(folder.path)
     trained = Trained(
         _model(folder, about, models, graph, weights).to(device), graph, read_settings(folder), folder.path
