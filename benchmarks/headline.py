@@ -95,7 +95,7 @@ def _key(row: dict[str, Any]) -> str:
 def draw(out: Path) -> Path:
     """Valid MRR against minutes, one panel per graph. On the right of the curves are the paper's test MRRs of their rows."""
     rows = json.loads((RESULTS / "headline.json").read_text("utf-8"))
-    graphs = sorted({row["preset"].partition("/")[0] for row in rows})
+    graphs = [graph for graph in NAMES if any(row["preset"].startswith(f"{graph}/") for row in rows)]
     with panels(len(graphs), height=4.6) as (drawn, places):
         for panel, graph in zip(places, graphs, strict=True):
             own = [row for row in rows if row["preset"].startswith(f"{graph}/")]

@@ -54,7 +54,7 @@ def _timed(panel: Axes, graph: str) -> None:
     curves(
         panel,
         {LABELS[run["label"]]: _curve(run["points"]) for run in record["runs"]},
-        x="minutes on two cores",
+        x="minutes (dura: whole command; others: training)",
         y="test MRR",
         title=f"{NAMES[graph]}, ComplEx",
     )
@@ -87,7 +87,7 @@ def _rows(panel: Axes, pairs: list[tuple[Cell, Cell]]) -> None:
                 {"marker": "o", "mfc": "white", "mec": GREY, "mew": 1.5},
             ),
             (ours.expected, "DURA, laptop size", {"marker": "o", "color": COLOURS[0]}),
-            (full, "DURA, full size", {"marker": "D", "color": COLOURS[3], "ms": 5}),
+            (full, "DURA, full size", {"marker": "D", "mfc": "none", "mec": COLOURS[3], "mew": 1.5, "ms": 7}),
         ]
         behind = [math.nan if mrr is None else float(mrr) - float(ours.paper["mrr"]) for mrr, *_ in shown]
         panel.plot(behind[:2], [i, i], color=GREY, linewidth=1, zorder=1)
@@ -101,7 +101,7 @@ def _rows(panel: Axes, pairs: list[tuple[Cell, Cell]]) -> None:
     panel.invert_yaxis()
     panel.locator_params(axis="x", nbins=5)
     panel.set_xlabel("test MRR minus the paper's")
-    panel.set_title("Our rows compared with the paper's (in brackets)")
+    panel.set_title("Distance from the paper's MRR")
 
 
 def _paper(cell: Cell) -> str:

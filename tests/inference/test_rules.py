@@ -6,12 +6,15 @@ import itertools
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dura
 from dura.data.graph import Graph
 from dura.inference import paths as module
+from dura.inference import ruled as applied
+from dura.inference.ruled import Prepared, Ruled
 from dura.inference.rules import CAUTION, Effort, Miner, Rule, apply, mine
 from graphs import dated_graph, random_graph
 
@@ -96,26 +99,68 @@ def test_firing_rules_lead_to_the_answer_and_their_facts_are_in_the_graph() -> N
         assert all(len(way) == len(rule.body) for way in ways)
 
 
+def simple_paths(have: list[set[Pair]], body: tuple[int, ...]) -> set[Pair]:
+    """The ends of the paths of a body that visit four different entities."""
+    one, two, three = (have[relation] for relation in body)
+    return {
+        (x, y)
+        for x, z in one
+        for begin, w in two
+        if begin == z
+        for end, y in three
+        if end == w and len({x, z, w, y}) == 4
+    }
+
+
 def test_bodies_of_three_relations_are_found_counted_and_followed_in_sparse_graphs() -> None:
     graph = random_graph(entities=30, relations=2, facts=70, seed=4)
     have, miner = pairs(graph), Miner(graph, effort=Effort(longer=10_000))
+    literal_ends = {body: simple_paths(have, body) for body in itertools.product(range(4), repeat=3)}
     for relation in range(4):
-        literal_ends = {
-            body: {(x, y) for x, z in have[body[0]] for w, y in have[body[2]] if (z, w) in have[body[1]] and x != y}
-            for body in itertools.product(range(4), repeat=3)
-        }
         found = [body for body in miner.bodies(relation) if len(body) == 3]
-        assert found and len(found) == len(set(found))
+        facts = [pair for pair in have[relation] if pair[0] != pair[1]]
+        held = {body: sum(pair in ends for pair in facts) for body, ends in literal_ends.items()}
+        assert sorted(found) == sorted(body for body, often in held.items() if often >= 2)
         for body in found:
             rule = miner.count(relation, body)
-            assert rule.times == len(literal_ends[body])
-            assert rule.support == len(literal_ends[body] & have[relation]) >= 2
-            for head in (0, 7, 20):
+            assert (rule.times, rule.support) == (len(literal_ends[body]), held[body])
+            for head in range(30):
                 assert set(miner.apply([rule], head)[0].tolist()) == {y for x, y in literal_ends[body] if x == head}
             assert miner.paths.body(miner.paths.code(body)) == body
         assert not [body for body in Miner(graph).bodies(relation) if len(body) == 3]
     dense = random_graph(entities=12, relations=3, facts=300, seed=3)
     assert max(map(len, Miner(dense, effort=Effort(longer=10)).bodies(1))) == 2
+
+
+def test_walking_back_over_the_fact_itself_is_no_reason() -> None:
+    names = [(f"a{i}", "part_of", f"b{i % 3}") for i in range(12)]
+    graph = dura.from_facts(names, valid_share=0, test_share=0)
+    part = graph.relation("part_of")
+    back, miner = part + 1, Miner(graph, effort=Effort(longer=10))
+    assert (part, back, part) not in miner.bodies(part)  # the only ways lead back to b
+    assert miner.paths.pairs((part, back, part))[0].tolist() == []
+
+
+def test_bodies_may_end_before_their_last_relation(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [(f"x{i}", "r", f"y{i}") for i in range(50)] + [("y7", "s", "z"), ("z", "t", "w")]
+    graph = dura.from_facts(names, valid_share=0, test_share=0)
+    body = tuple(graph.relation(name) for name in ("r", "s", "t"))
+    miner = Miner(graph)
+    assert miner.count(body[0], body).times == 1
+    monkeypatch.setattr(module, "MOST_HEADS", 3)
+    monkeypatch.setattr(module, "MOST_PATHS", 2)
+    assert Miner(graph).paths.pairs(body)[2]
+
+
+@pytest.mark.parametrize(("limit", "value"), [("HUB", 2), ("MOST_NEAR", 2)])
+def test_paths_through_hubs_are_not_looked_for(monkeypatch: pytest.MonkeyPatch, limit: str, value: int) -> None:
+    graph = random_graph(entities=30, relations=2, facts=70, seed=4)
+    facts, paths = graph.train[:, [0, 2]].tolist(), Miner(graph).paths
+    whole = [set(paths.longer(*pair).tolist()) for pair in facts]
+    monkeypatch.setattr(module, limit, value)
+    some = [set(paths.longer(*pair).tolist()) for pair in facts]
+    assert all(few <= every for few, every in zip(some, whole, strict=True))
+    assert sum(map(len, some)) < 0.7 * sum(map(len, whole))
 
 
 def test_frequent_bodies_are_counted_at_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,12 +192,14 @@ def test_a_planted_rule_is_found_first() -> None:
     assert best == Rule(citizen, (born, part), None, 30, 30, False)
 
 
-def test_rules_at_many_heads_give_what_they_give_at_each() -> None:
+def test_rules_at_many_heads_give_what_they_give_at_each(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = dura.load("nations")
     miner = Miner(graph)
     for relation in (0, 7, 60, 109):
         rules, heads = miner.mine(relation), np.array([3, 0, 13, 3])
-        place, answer, confidence = miner.evidence(rules, heads)
+        several = Prepared.of(rules, miner.paths).at(heads, miner.paths)
+        assert several is not None
+        place, answer, confidence = several
         for at, head in enumerate(heads.tolist()):
             entities, scores = miner.apply(rules, head)
             given: dict[int, list[float]] = {}
@@ -161,4 +208,9 @@ def test_rules_at_many_heads_give_what_they_give_at_each() -> None:
             assert all(shares == sorted(shares, reverse=True) for shares in given.values())
             found = {entity: shares[0] + 1e-3 * sum(shares[1:2]) for entity, shares in given.items()}
             assert found == pytest.approx(dict(zip(entities.tolist(), scores.tolist(), strict=True)))
-    assert len(miner.evidence([], np.array([1]))[0]) == 0
+    nothing = Prepared.of([], miner.paths).at(np.array([1]), miner.paths)
+    assert nothing is not None and len(nothing[0]) == 0
+    question = torch.tensor([3, 0, 13, 3]), torch.tensor([7, 7, 7, 7])
+    whole = Ruled(graph).score_all(*question)
+    monkeypatch.setattr(applied, "MOST_ROWS", 5)  # more answers than this: fewer heads at once
+    assert torch.equal(Ruled(graph).score_all(*question), whole)

@@ -4,7 +4,8 @@ Holds the prediction of missing facts: `predict` for entities, `when` for times,
 questions, `restriction` for what may be shown, `nearest` for approximate answers from an index, and `answers` (questions, wishes,
 answers as values). `discover` searches the whole graph. `calibration` turns scores into probabilities. `explain` says why:
 `influence` (which training facts an answer depends on, by gradients of `rows`), `rules` (mined from the training facts, also
-without a model) and `explanation` (the result). May touch models, data, records, text and types; not training or evaluation. To add
+without a model; `paths` walks over the facts) and `explanation` (the result). `weighing` and `adaptive` fit combinations of models,
+and `ruled` makes rules a member of one. May touch models, data, records, text and types; not training or evaluation. To add
 a way of asking, write a module that uses the model's `query`, `compare` and `score`. It must not compute scores in another way.
 """
 

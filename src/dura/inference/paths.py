@@ -1,7 +1,8 @@
 """Paths: the training facts of a graph as a place to walk in. Rules are found, counted and followed on it.
 
-A path is a sequence of relations, its *body*. Relations r + |R| are reciprocal: followed from the tail to the head. Paths ignore
-times: a fact counts if it holds at any time. Memory is bounded by the facts and by `MOST_PATHS`.
+The relations of a path are its *body*. Relations r + |R| are reciprocal: followed from the tail to the head. A path of three
+relations visits four different entities: walking back and forth over one fact says nothing. Paths ignore times: a fact counts if
+it holds at any time. Memory is bounded by the facts and by `MOST_PATHS`.
 """
 
 from __future__ import annotations
@@ -63,7 +64,12 @@ class Paths:
     def _by_head(self) -> tuple[IntArray, IntArray]:
         """The relation of each fact, and where the facts of each entity begin."""
         begin = self.facts.offsets[np.searchsorted(self.facts.head, np.arange(self.entities + 1))]
-        return np.repeat(self.facts.relation.astype(np.int64), self.facts.counts), begin
+        return np.repeat(self.facts.relation, self.facts.counts), begin
+
+    @cached_property
+    def _marked(self) -> NDArray[np.bool_]:
+        """A place to mark entities in; all are unmarked between calls."""
+        return np.zeros(self.entities, dtype=bool)
 
     def _questions(self, relation: int) -> IntArray:
         order, starts = self._by_relation
@@ -82,7 +88,7 @@ class Paths:
         """The relations and tails of all facts of an entity, in both directions."""
         relations, begin = self._by_head
         own = slice(begin[entity], begin[entity + 1])
-        return relations[own], self.facts.answers[own].astype(np.int64)
+        return relations[own].astype(np.int64), self.facts.answers[own].astype(np.int64)
 
     def near_each(self, entities: IntArray) -> tuple[IntArray, IntArray, IntArray]:
         """The same for several entities, and the place of the entity. Hubs have none here."""
@@ -90,7 +96,8 @@ class Paths:
         start, length = begin[entities], begin[entities + 1] - begin[entities]
         length = np.where(length <= HUB, length, 0)
         at = segments(start, length)
-        return np.repeat(np.arange(len(entities)), length), relations[at], self.facts.answers[at].astype(np.int64)
+        place = np.repeat(np.arange(len(entities)), length)
+        return place, relations[at].astype(np.int64), self.facts.answers[at].astype(np.int64)
 
     def answers(self, head: int, relation: int) -> IntArray:
         """The tails of the training facts (head, relation, ?)."""
@@ -142,48 +149,79 @@ class Paths:
         """The codes of the bodies of three relations that hold between two entities, each once."""
         one, z = self.near(head)
         here = (z != head) & (z != tail)
-        one, z = one[here][:MOST_NEAR], z[here][:MOST_NEAR]
+        one, z = one[here], z[here]
+        if len(z) > MOST_NEAR:  # spread over all relations
+            some = np.linspace(0, len(z) - 1, MOST_NEAR).astype(np.int64)
+            one, z = one[some], z[some]
         place, two, y = self.near_each(z)
-        here = (y != head) & (y != tail)
+        here = (y != head) & (y != tail) & (y != z[place])
         first = (one[place[here]] + 1) * (2 * self.relations + 1)
         return np.unique(self._joined(first + two[here] + 1, y[here], tail))
 
     def _joined(self, codes: IntArray, ends: IntArray, tail: int) -> IntArray:
         """The codes of bodies that lead to `ends`, each continued by a fact that leads on to the tail."""
         last, y = self.near(tail)
+        self._marked[ends] = True
+        last, y = last[self._marked[y]], y[self._marked[y]]  # a tail may have a million facts; most lead elsewhere
+        self._marked[ends] = False
         order = np.argsort(y, kind="stable")
         low, high = (np.searchsorted(y, ends, side, sorter=order) for side in ("left", "right"))
         width = 2 * self.relations
         onward = (last[order][segments(low, high - low)] + self.relations) % width
         return np.repeat(codes, high - low) * (width + 1) + onward + 1
 
+    # -- walking --------------------------------------------------------------------------------------------------
+
     def pairs(self, body: tuple[int, ...]) -> tuple[IntArray, IntArray, bool]:
         """The pairs of different entities for which a body holds, each once, and whether they are only a sample."""
         every = np.random.default_rng([self._seed, *body]).permutation(self.heads(body[0]))
-        heads, sampled = every[:MOST_HEADS], len(every) > MOST_HEADS
-        ends = heads
-        for relation in body:
-            at = self.facts.find(ends, np.full_like(ends, relation))
-            start = np.where(at >= 0, self.facts.offsets[at], 0)
-            length = np.where(at >= 0, self.facts.offsets[at + 1] - start, 0)
-            # Whole heads are kept, at least one: each has all its pairs, or none.
-            total = np.cumsum(length)
-            whole = np.flatnonzero(np.append(heads[1:] != heads[:-1], True))
-            last = max(0, int(np.searchsorted(total[whole], MOST_PATHS, "right")) - 1)
-            kept = int(whole[last]) + 1 if len(heads) else 0
-            sampled |= kept < len(heads)
-            heads, start, length = heads[:kept], start[:kept], length[:kept]
-            heads, ends = np.repeat(heads, length), self.facts.answers[segments(start, length)].astype(np.int64)
-        different = heads != ends
-        codes = np.unique(heads[different] * self.entities + ends[different])
-        return *np.divmod(codes, self.entities), sampled
+        place, ends, cut = self._walk(body, every[:MOST_HEADS], MOST_PATHS)
+        codes = np.unique(every[place] * self.entities + ends)
+        return *np.divmod(codes, self.entities), cut or len(every) > MOST_HEADS
 
     def ends(self, body: tuple[int, ...], heads: IntArray) -> tuple[IntArray, IntArray]:
         """Where a body leads from each of these heads: the place of the head and the end, each once, and never the head itself."""
-        place, ends = np.arange(len(heads)), heads.astype(np.int64)
-        for relation in body:
-            step = self.facts.known(ends, np.full_like(ends, relation))
-            place, ends = place[step.question], step.answers.astype(np.int64)
-            place, ends = np.divmod(np.unique(place * self.entities + ends), self.entities)
-        other = ends != heads[place]
-        return place[other], ends[other]
+        return self._walk(body, heads.astype(np.int64))[:2]
+
+    def _walk(self, body: tuple[int, ...], heads: IntArray, most: int | None = None) -> tuple[IntArray, IntArray, bool]:
+        """The place of the head and the end of each path, each once, and whether some were cut off.
+
+        With more than `most` paths only the first heads are kept, at least one, and each has all its paths or none.
+        """
+        place: IntArray = np.arange(len(heads))
+        ends, cut = heads, False
+        simple = len(body) > 2
+        low = high = ends
+        for nth, relation in enumerate(body):
+            at = self.facts.find(ends, np.full_like(ends, relation))
+            start = np.where(at >= 0, self.facts.offsets[at], 0)
+            length = np.where(at >= 0, self.facts.offsets[at + 1] - start, 0)
+            if most is not None and length.sum() > most:
+                total = np.cumsum(np.bincount(place, length, minlength=len(heads)))
+                kept = max(int(place[0]) + 1, int(np.searchsorted(total, most, "right")))
+                rows = int(np.searchsorted(place, kept))
+                cut |= rows < len(place)
+                place, ends, low, high, start, length = (
+                    column[:rows] for column in (place, ends, low, high, start, length)
+                )
+            row, last = np.repeat(np.arange(len(place)), length), nth == len(body) - 1
+            before, place, ends = ends[row], place[row], self.facts.answers[segments(start, length)].astype(np.int64)
+            if simple or last:
+                other = ends != heads[place]
+                if simple:
+                    other &= ends != before
+                if simple and last:  # not the entity after the head, unless there is another way
+                    other &= (ends != low[row]) | (ends != high[row])
+                place, ends, before = place[other], ends[other], before[other]
+                key, low, high = _distinct(place * self.entities + ends, before)
+                place, ends = np.divmod(key, self.entities)
+        return place, ends, cut
+
+
+def _distinct(keys: IntArray, values: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """The different keys in order, and the smallest and the largest value of each."""
+    order = np.lexsort([values, keys])
+    keys, values = keys[order], values[order]
+    first = np.ones(len(keys), dtype=bool)
+    first[1:] = keys[1:] != keys[:-1]
+    return keys[first], values[first], values[np.append(first, True)[1:]]

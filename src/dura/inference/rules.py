@@ -3,7 +3,7 @@
 The rules of a relation r have four forms. Each s may also be followed from its tail to its head.
 
     r(x, y) if s(x, y)               r(x, y) if s(x, z) and u(z, y)               r(x, c) if s(x, d)
-    r(x, y) if s(x, z) and u(z, w) and v(w, y), in graphs with few facts per entity, if it is asked for
+    r(x, y) if s(x, z) and u(z, w) and v(w, y), with four different entities: for `THOROUGH` miners of sparse graphs
 
 `mine` finds them and `apply` asks them. No model is needed. Bodies without constants are found at a sample of the relation's
 facts. Then each one is counted: at all entities, or at a sample if it holds too often. Rules ignore times: a fact counts if it
@@ -18,7 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from dura.data.graph import Graph
-from dura.data.questions import segments
 from dura.inference.paths import MOST_HEADS, Paths
 from dura.types import FloatArray, IntArray
 
@@ -85,12 +84,11 @@ def apply(graph: Graph, rules: Sequence[Rule], head: int) -> tuple[IntArray, Flo
 
 
 class Miner:
-    """The training facts of a graph, ready for rules. It keeps the rules of the relations that were asked for."""
+    """The training facts of a graph, ready for rules. It keeps the bodies that it has counted."""
 
     def __init__(self, graph: Graph, *, seed: int = 0, effort: Effort = QUICK) -> None:
         self.paths = Paths(graph, seed)
         self._seed, self._effort = seed, effort
-        self._rules: dict[int, list[Rule]] = {}
         self._counted: dict[tuple[int, tuple[int, ...]], Rule] = {}
         self._bodies: dict[int, list[tuple[int, ...]]] = {}
 
@@ -98,13 +96,11 @@ class Miner:
 
     def mine(self, relation: int) -> list[Rule]:
         """All rules of a relation, by falling confidence. Rules with constants are those of its most frequent answers."""
-        if relation not in self._rules:
-            rules = [self.count(relation, body) for body in self.bodies(relation)]
-            answers, often = np.unique(self.paths.of(relation)[1], return_counts=True)
-            for answer in answers[np.argsort(-often, kind="stable")[: self._effort.answers]].tolist():
-                rules += self.constants(relation, answer)
-            self._rules[relation] = best_first(rules)
-        return self._rules[relation]
+        rules = [self.count(relation, body) for body in self.bodies(relation)]
+        answers, often = np.unique(self.paths.of(relation)[1], return_counts=True)
+        for answer in answers[np.argsort(-often, kind="stable")[: self._effort.answers]].tolist():
+            rules += self.constants(relation, answer)
+        return best_first(rules)
 
     def bodies(self, relation: int) -> list[tuple[int, ...]]:
         """The bodies that hold at most of the facts that were looked at, at least at two. Those of three relations come last."""
@@ -181,34 +177,6 @@ class Miner:
         order = np.lexsort([entities, -scores])
         return entities[order], scores[order]
 
-    def evidence(self, rules: Sequence[Rule], heads: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
-        """What rules of one relation give for each of these heads: the place of the head, the answer, and the confidence of a rule.
-
-        The rules that give the same answer stand next to each other, the best one first.
-        """
-        rules = best_first(rules)
-        found = [self._matching([rule for rule in rules if rule.ends], heads)]
-        for rule in rules:
-            if rule.ends is None:
-                at, end = self.paths.ends(rule.body, heads)
-                found.append((at, end, np.full(len(at), rule.confidence)))
-        place, answer, confidence = (np.concatenate(columns) for columns in zip(*found, strict=True))
-        order = np.lexsort([-confidence, answer, place])
-        return place[order], answer[order], confidence[order]
-
-    def _matching(self, rules: Sequence[Rule], heads: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
-        """The answers of rules with constants: those whose condition is a fact of the head."""
-        ends = np.array([rule.ends for rule in rules], np.int64).reshape(-1, 2)
-        code = ends[:, 0] * 2 * self.paths.relations + np.array([rule.body[0] for rule in rules], np.int64)
-        order = np.argsort(code, kind="stable")
-        near = [self.paths.near(int(head)) for head in heads]
-        rows = np.repeat(np.arange(len(heads)), [len(relation) for relation, _ in near])
-        facts = np.concatenate([np.zeros(0, np.int64), *(d * 2 * self.paths.relations + s for s, d in near)])
-        first, last = (np.searchsorted(code[order], facts, side) for side in ("left", "right"))
-        at = order[segments(first, last - first)]
-        confidence = np.array([rule.confidence for rule in rules], np.float64)
-        return np.repeat(rows, last - first), ends[at, 1], confidence[at]
-
     def _ends(self, rule: Rule, head: int, near: set[tuple[int, int]]) -> list[int]:
         """The answers that one rule gives. `near` are the relations and tails of all facts of the head."""
         if rule.ends is not None:
@@ -217,7 +185,7 @@ class Miner:
         return found
 
     def firing(self, relation: int, head: int, tail: int) -> list[Rule]:
-        """The rules that give `tail` as an answer to (head, relation, ?), by falling confidence."""
+        """The rules of one or two relations that give `tail` as an answer to (head, relation, ?), by falling confidence."""
         here = set(self.paths.between(head, tail, relation).tolist())
         bodies = [body for body in self.bodies(relation) if self.paths.code(body) in here][:MOST_FIRING]
         near = set(zip(*(column.tolist() for column in self.paths.near(head)), strict=True))
@@ -225,7 +193,7 @@ class Miner:
         return best_first([*(self.count(relation, body) for body in bodies), *own])
 
     def instances(self, rule: Rule, head: int, tail: int, most: int) -> list[list[tuple[int, int, int]]]:
-        """The facts that make the body true for this answer: a list per way, at most this many ways."""
+        """The facts that make a body of one or two relations true for this answer: a list per way, at most this many ways."""
         end = tail if rule.ends is None else rule.ends[0]
         if len(rule.body) == 1:
             return [[self.paths.fact(head, rule.body[0], end)]]

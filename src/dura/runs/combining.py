@@ -41,7 +41,7 @@ FITS: tuple[Fit, ...] = ("relations", "equal", "adaptive")
 FILE, WEIGHTS = "combined.json", "weights.safetensors"
 FORMAT = 2
 """The newest format of combined.json that this program reads, and the one it writes. In format 1 there are fewer rules, and only
-the best one counts."""
+the best one counts; without rules it is still written."""
 MOST_WEIGHTS = 1 << 30
 """A file of weights has at most this many bytes."""
 RULES = "rules"
@@ -168,13 +168,13 @@ def _fitted(
 
 def _members(opened: Sequence[Trained], graph: Graph, rules: bool, written: int = FORMAT) -> list[Model]:
     """The models, and rules as they were when a folder of the `written` format was made."""
-    from dura.inference.ruled import ONLY_TIES, Ruled
+    from dura.inference.ruled import Ruled
     from dura.inference.rules import QUICK
 
     models = [one.model for one in opened]
     if not rules:
         return models
-    return [*models, Ruled(graph) if written > 1 else Ruled(graph, further=ONLY_TIES, effort=QUICK)]
+    return [*models, Ruled(graph) if written > 1 else Ruled(graph, further=None, effort=QUICK)]
 
 
 def _adaptive(models: Sequence[Model], graph: Graph, best: int) -> Any:
@@ -202,7 +202,12 @@ def _write(
             {"run": RULES if path is None else os.path.relpath(path.resolve(), out.resolve()), "checkpoint": digest}
             for path, digest in members
         ]
-        about = {"format": FORMAT, "fit": fit, "members": named, "fitting": dict(fitted)}
+        about = {
+            "format": FORMAT if any(path is None for path, _ in members) else 1,
+            "fit": fit,
+            "members": named,
+            "fitting": dict(fitted),
+        }
         write_atomic(out / FILE, (json.dumps(about, ensure_ascii=False, indent=2) + "\n").encode())
         folder.append({"kind": "combine", "fit": fit, "members": [one["run"] for one in named]})
         write_graph(folder, trained.graph, COMBINED)
