@@ -212,9 +212,12 @@ class Paths:
                     other &= ends != before
                 if simple and last:  # not the entity after the head, unless there is another way
                     other &= (ends != low[row]) | (ends != high[row])
-                place, ends, before = place[other], ends[other], before[other]
-                key, low, high = _distinct(place * self.entities + ends, before)
-                place, ends = np.divmod(key, self.entities)
+                keys = (place * self.entities + ends)[other]
+                if last:
+                    keys = np.unique(keys)
+                else:
+                    keys, low, high = _distinct(keys, before[other])
+                place, ends = np.divmod(keys, self.entities)
         return place, ends, cut
 
 
