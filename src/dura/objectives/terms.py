@@ -25,6 +25,9 @@ Hole = Literal["tails", "relations", "times"]
 
 REPLICA_STEP = 2**20
 """How far apart the numbers of the groups of two replicas are, so that they draw other negatives."""
+LOW_BLOCK = 256
+"""How many facts are asked for their relation or time at once if products have a lower precision. A kernel is compiled for each new
+shape, so there should be few of them."""
 OUTER_NUMBERS = 2**24
 """How many numbers the queries for relations or times may have at a time: those of full matrices are large."""
 
@@ -282,8 +285,10 @@ def objective_of(weights: dict[Hole, float], loss: Loss, candidates: Candidates,
             raise BadInput(f"terms.{hole} is {weight}, but a weight is zero or more")
     if not any(weights.values()):
         raise BadInput("all weights of terms are zero, so there is nothing to train")
+    others = All() if candidates.product_type is None else All(LOW_BLOCK)
+    others.product_type = candidates.product_type
     terms = [
-        Term(weight, hole, loss, candidates) if hole == "tails" else Term(weight, hole, Softmax(), All(), share)
+        Term(weight, hole, loss, candidates) if hole == "tails" else Term(weight, hole, Softmax(), others, share)
         for hole, weight in weights.items()
         if weight
     ]
