@@ -234,6 +234,19 @@ def test_trainings_of_the_search_are_shorter_if_time_is_short(monkeypatch: pytes
     assert said == "regularizer.weight stays at 0.01: there is no time to search for a better one"
 
 
+def test_without_time_for_a_search_a_larger_rank_has_a_heavier_weight(monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = fit_to(choose(None), Outline(14_541, 272_115, 149_689, 17_535), [])
+    monkeypatch.setattr(weight, "epoch_seconds", lambda *_: 1.0)
+    monkeypatch.setattr(weight, "valid_seconds", lambda *_: 0.5)
+    found, said = find_weight(experiment, WIDE, _never_asked, seconds=5)
+    assert found == experiment.with_value("regularizer.weight", 0.035)
+    assert said == "regularizer.weight is 0.035, the default for rank 400: there is no time to search for a better one"
+
+
+def _never_asked(*_: object) -> float:
+    raise AssertionError("no training was asked for")
+
+
 def test_a_weight_is_searched_only_if_it_is_worth_it() -> None:
     graph = load("umls")
     experiment = fit_to(choose(None), Outline.of(graph), [])
@@ -299,6 +312,16 @@ def test_more_time_never_gives_a_smaller_rank(seconds: float, more: float, per_r
         for s in (seconds, seconds * more)
     ]
     assert ranks[0] <= ranks[1]
+
+
+def test_with_little_time_epochs_shrink_before_the_rank() -> None:
+    """A large rank learns more in the same time than a small one with more epochs."""
+    experiment = fit_to(choose(None), Outline(14_541, 272_115, 149_689, 17_535), [])
+    few, _ = within(60, experiment, WIDE, [], _paced(0.025, 1.0))
+    fewer, _ = within(30, experiment, WIDE, [], _paced(0.025, 1.0))
+    assert (few.model.options["rank"], few.training.epochs) == (400, 5)
+    assert (fewer.model.options["rank"], fewer.training.epochs) == (150, 5)
+    assert few.training.anneal == 2
 
 
 def test_other_models_and_chosen_ranks_only_get_other_epochs() -> None:

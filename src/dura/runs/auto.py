@@ -28,8 +28,11 @@ SECONDS = 10.0
 """After this many seconds no larger batch is tried."""
 FASTER = 1.3
 """Products are computed in bfloat16 if they are at least this many times as fast."""
-MOST_STEPS, ENOUGH_SECONDS = 12, 0.3
-"""A number of threads is judged by at most this many steps, and by no more after this many seconds."""
+MOST_STEPS, ENOUGH_SECONDS = 48, 0.6
+"""Steps are timed at most this many times, and no more after this many seconds."""
+WARM, STEADY = 3, 0.9
+"""A third of the timed steps is to warm up: bfloat16 compiles a kernel for each new shape. Of the others, the fastest nine tenths
+count."""
 ALONE = 0.95
 """One thread is enough if it has this part of the speed of all."""
 QUESTIONS, WIDTH, CANDIDATES, PRODUCTS = 256, 800, 4096, 8
@@ -74,12 +77,8 @@ def settle_threads(experiment: Experiment, graph: Graph) -> tuple[Experiment, st
     """
     if experiment.training.threads or experiment.training.device != "cpu" or torch.get_num_threads() == 1:
         return experiment, ""
-    speeds = []
-    one = experiment.with_value("training.threads", 1)
-    for each in (one, experiment.with_value("training.threads", torch.get_num_threads())):
-        steps = measured_steps(each, graph, MOST_STEPS, ENOUGH_SECONDS)
-        counted = steps[1:] or steps
-        speeds.append(sum(facts for facts, _ in counted) / sum(seconds for _, seconds in counted))
+    one, every = (experiment.with_value("training.threads", threads) for threads in (1, torch.get_num_threads()))
+    speeds = [1 / seconds_a_fact(each, graph) for each in (one, every)]
     if speeds[0] < ALONE * speeds[1]:
         return experiment, ""
     return (
@@ -117,6 +116,23 @@ def facts_a_second(experiment: Experiment, graph: Graph) -> float:
     """Facts per second of the faster of two steps, after one to warm up, on tables that are not kept."""
     steps = measured_steps(experiment, graph, 3)
     return max(facts / seconds for facts, seconds in steps[1:] or steps)
+
+
+def seconds_a_fact(experiment: Experiment, graph: Graph) -> float:
+    """Seconds per fact of steps in the middle of a training, from a few at its start."""
+    steps = measured_steps(experiment, graph, MOST_STEPS, ENOUGH_SECONDS)
+    return steady(steps)
+
+
+def steady(steps: list[tuple[int, float]]) -> float:
+    """Seconds per fact, without the first third of the steps and without the slowest tenth of the others.
+
+    >>> steady([(10, 9.0), (10, 1.0), (10, 1.0)])
+    0.1
+    """
+    warm = steps[math.ceil(len(steps) / WARM) :] or steps
+    kept = sorted(warm, key=lambda step: step[1] / step[0])[: max(1, int(STEADY * len(warm)))]
+    return sum(seconds for _, seconds in kept) / sum(facts for facts, _ in kept)
 
 
 def measured_steps(

@@ -1,7 +1,8 @@
 """Minutes: choose rank, epochs and candidates so that training makes good use of the time that the user allows.
 
-Steps are measured first. If a whole training of the default rank does not fit, the rank shrinks, then the epochs. If there is more
-time, the rank grows, then the epochs, and then the samples grow from epoch to epoch, until the last epochs score all entities.
+Steps are measured first. If a whole training of the default rank does not fit, the epochs shrink, down to a quarter, and then the
+rank: in the same time a large rank learns more than a small one with more epochs. If there is more time, the rank grows, then the
+epochs, and then the samples grow from epoch to epoch, until the last epochs score all entities.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ MEMORY = 0.5
 """The tables, their gradients and the sums of the optimizer may take this share of the free memory."""
 SAFE = 0.93
 """A training is planned for this share of the time that is left, because epochs are not all equally fast."""
-FEWEST, MORE = 0.6, 2.0
+FEWEST, MORE = 0.25, 2.0
 """The epochs may shrink to this part of the default before the rank does, and grow to this multiple of it."""
 FOR_SAMPLES = 0.5
 """If the samples may grow, this share of the time is for a larger rank and more epochs. The rest is for larger samples."""

@@ -7,20 +7,14 @@ import time
 from dura.config import Experiment
 from dura.data.graph import Graph
 from dura.evaluation import rank as rank_facts
-from dura.runs.auto import measured_steps
+from dura.runs.auto import seconds_a_fact
 from dura.runs.build import build_model, questions_of, torch_settings
 from dura.runs.texts import show_graph
 
-MOST_STEPS, ENOUGH = 12, 0.3
-"""At most this many steps are measured, and no more after this many seconds."""
-
 
 def epoch_seconds(experiment: Experiment, graph: Graph) -> float:
-    """Seconds per epoch, from the mean of a few steps after the first."""
-    steps = measured_steps(experiment, graph, MOST_STEPS, ENOUGH)
-    counted = steps[1:] or steps
-    seconds = sum(seconds for _, seconds in counted) / sum(facts for facts, _ in counted)
-    return float(questions_of(experiment, graph).facts * seconds)
+    """Seconds per epoch, from a few steps."""
+    return float(questions_of(experiment, graph).facts * seconds_a_fact(experiment, graph))
 
 
 def valid_seconds(experiment: Experiment, graph: Graph, facts: int = 100) -> float:

@@ -99,8 +99,7 @@ def find_weight(
         epoch = epoch_seconds(short, graph)
         affordable = int((seconds / USUAL - valid_seconds(short, some)) / max(1e-9, epoch))
         if affordable < LEAST_EPOCHS:
-            kept = complete(experiment).regularizer.options["weight"]
-            return experiment, f"regularizer.weight stays at {kept}: there is no time to search for a better one"
+            return _unsearched(experiment, more)
         short = _long(short, min(affordable, short.training.epochs))
 
     kind = "short training" if _work(short) < _work(experiment) else "training"
@@ -128,6 +127,19 @@ def find_weight(
     if more > 1 and collapsed_above(tried):
         sentence += "; it is a little lighter than the best one, because the next heavier one collapsed"
     return experiment.with_value("regularizer.weight", weight), sentence
+
+
+def _unsearched(experiment: Experiment, more: float) -> tuple[Experiment, str]:
+    """The experiment with the weight that suits most graphs, and a sentence about it. That weight is one of a small rank."""
+    kept = float(str(complete(experiment).regularizer.options["weight"]))
+    why = "there is no time to search for a better one"
+    if more == 1:
+        return experiment, f"regularizer.weight stays at {kept:g}: {why}"
+    weight = float(f"{kept * more:.2g}")
+    return (
+        experiment.with_value("regularizer.weight", weight),
+        f"regularizer.weight is {weight:g}, the default for rank {_rank(experiment)}: {why}",
+    )
 
 
 def shortened(experiment: Experiment, graph: Graph) -> Experiment:
