@@ -30,9 +30,8 @@ FASTER = 1.3
 """Products are computed in bfloat16 if they are at least this many times as fast."""
 MOST_STEPS, ENOUGH_SECONDS = 48, 0.6
 """Steps are timed at most this many times, and no more after this many seconds."""
-WARM, STEADY = 3, 0.9
-"""A third of the timed steps is to warm up: bfloat16 compiles a kernel for each new shape. Of the others, the fastest nine tenths
-count."""
+WARM = 3
+"""The first third of the timed steps is to warm up: bfloat16 compiles a kernel for each new shape."""
 ALONE = 0.95
 """One thread is enough if it has this part of the speed of all."""
 QUESTIONS, WIDTH, CANDIDATES, PRODUCTS = 256, 800, 4096, 8
@@ -125,14 +124,13 @@ def seconds_a_fact(experiment: Experiment, graph: Graph) -> float:
 
 
 def steady(steps: list[tuple[int, float]]) -> float:
-    """Seconds per fact, without the first third of the steps and without the slowest tenth of the others.
+    """Seconds per fact, without the first third of the steps.
 
     >>> steady([(10, 9.0), (10, 1.0), (10, 1.0)])
     0.1
     """
     warm = steps[math.ceil(len(steps) / WARM) :] or steps
-    kept = sorted(warm, key=lambda step: step[1] / step[0])[: max(1, int(STEADY * len(warm)))]
-    return sum(seconds for _, seconds in kept) / sum(facts for facts, _ in kept)
+    return sum(seconds for _, seconds in warm) / sum(facts for facts, _ in warm)
 
 
 def measured_steps(

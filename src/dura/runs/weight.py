@@ -37,8 +37,9 @@ WHOLE = 10_000
 """Graphs with up to this many questions take seconds to train, so their trainings are not shortened."""
 COLLAPSED = 0.5
 """A trial with less than this part of the best valid MRR has collapsed: its embeddings were pulled to zero."""
-LEAST_EPOCHS = 2
-"""With less time than for this many epochs per training, there is no search."""
+LEAST_EPOCHS, LEAST_PART = 2, 0.4
+"""With less time than for this many epochs per training, or this part of its epochs, there is no search. Hasty trainings prefer
+light weights."""
 LONGER = 1.6
 """The long training must be this many times as long as a short one, in epochs times rank, or the search is not worth its time."""
 MOST_QUESTIONS = 1_000_000
@@ -98,7 +99,7 @@ def find_weight(
     if seconds < math.inf:
         epoch = epoch_seconds(short, graph)
         affordable = int((seconds / USUAL - valid_seconds(short, some)) / max(1e-9, epoch))
-        if affordable < LEAST_EPOCHS:
+        if affordable < max(LEAST_EPOCHS, math.ceil(LEAST_PART * short.training.epochs)):
             return _unsearched(experiment, more)
         short = _long(short, min(affordable, short.training.epochs))
 
