@@ -52,6 +52,7 @@ AROUND = {
     "models/model.py": "state and mode",
     "models/static.py": "the constructor of the model",
     "models/state.py": "opens the run",
+    "regularizers/smoothness.py": "the constructor of smoothness, which facts without times do not need",
     "objectives/known.py": "training facts for filters, which softmax over all entities does not need",
     "evaluation/*.py": "validation",
     "data/stored.py": "keeps the graph in the run folder",

@@ -97,7 +97,9 @@ def stopped_with_a_result(folder: Path, row: dict[str, Any]) -> None:
     assert process.returncode == 130
     rows = json.loads((folder / "out" / "small.json").read_text())["rows"]
     (again,) = [r for r in rows if r["ours"] is not None]
-    assert again["ours"] == row["ours"] and again["status"].startswith("1 of 2 seeds, unfinished, epoch ")
+    assert again["ours"] == row["ours"]
+    # The second seed may have come to its end before it saw Ctrl-C.
+    assert again["status"].startswith(("1 of 2 seeds, unfinished, epoch ", "1 of 2 seeds, trained, not evaluated"))
     assert (folder / "out" / "small.md").exists() and (folder / "out" / "small.csv").exists()
 
 

@@ -34,7 +34,7 @@ MEASURED = {
     "icews14/tcomplex-dura1-laptop": 20,
     "icews14/trescal-dura1-laptop": 6,
     "icews05-15/tcomplex-dura1-laptop": 15,
-    "icews05-15/trescal-dura1-laptop": 7,
+    "icews05-15/trescal-dura1-laptop": 16,
     "yago15k/tcomplex-dura1-laptop": 10,
     "yago15k/trescal-dura1-laptop": 5.5,
     "wn18rr/rescal-dura-headline": 72,
