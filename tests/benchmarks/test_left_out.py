@@ -19,6 +19,10 @@ def test_the_rule_of_a_graph_is_chosen_by_the_others() -> None:
     lines = left_out.table(rows).splitlines()[2:]
     assert [line.split(" | ")[1] for line in lines] == ["root", "ratio", "ratio"]
     assert lines[0].endswith("| 0.2000 | 0.250 | -0.0500 |")
+    alone = {"graph": "d", "rule": "ratio", "weight": 0.1, "valid_mrr": 9.0, "test_mrr": 0.3, "preset_mrr": 0.25}
+    voiceless = left_out.table([*rows, alone]).splitlines()[2:]
+    assert voiceless[:3] == lines  # a graph without all rules has no say
+    assert voiceless[3].startswith("| d | ratio |")
 
 
 def test_rare_tails_are_left_out_once() -> None:
